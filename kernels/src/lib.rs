@@ -1,0 +1,1 @@
+//! The numeric operations.

@@ -1,0 +1,15 @@
+//! The pure part of an episode: names, grammar, observations, budgets, prompts, verdicts and the state
+//! machines of worker, coordinator, gate and episode. Event in, effects out.
+//!
+//! It refuses to know time, randomness, files, sockets and actors: its manifest has none of them, so
+//! the compiler keeps the promise. The same events give the same effects, always.
+
+pub mod budget;
+pub mod failure;
+pub mod generation;
+pub mod id;
+pub mod message;
+pub mod outcome;
+pub mod question;
+pub mod record;
+pub mod retrieval;

@@ -1,0 +1,39 @@
+//! A question with what is known about its answer. Coordinators and workers see only `text`;
+//! graders see `answers`; reports see the rest.
+
+use crate::id::{DocId, QuestionId};
+use serde::{Deserialize, Serialize};
+
+/// One question of a world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Opaque and unique in its set.
+    pub id: QuestionId,
+    /// What is asked.
+    pub text: String,
+    /// The answer first, then its aliases. Never empty in a loaded set.
+    pub answers: Vec<String>,
+    /// The stratum of the table, such as `easy`, `medium`, `hard`.
+    pub tier: String,
+    /// Documents that hold the answer (BrowseComp-Plus: gold).
+    #[serde(default)]
+    pub gold: Vec<DocId>,
+    /// Documents needed on the way, gold included (BrowseComp-Plus: evidence).
+    #[serde(default)]
+    pub evidence: Vec<DocId>,
+    /// The steps that lead to the answer, where the world knows them.
+    #[serde(default)]
+    pub decomposition: Vec<Step>,
+}
+
+/// One step of a question's known solution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What this step asks; `#1` stands for the answer of the first step.
+    pub question: String,
+    /// Its answer.
+    pub answer: String,
+    /// The document that says so.
+    #[serde(default)]
+    pub gold: Option<DocId>,
+}

@@ -1,0 +1,1 @@
+//! Corpus, BM25, dense search, fusion and metrics.
