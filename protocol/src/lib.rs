@@ -5,11 +5,16 @@
 //! the compiler keeps the promise. The same events give the same effects, always.
 
 pub mod budget;
+pub mod call;
+pub mod environment;
 pub mod failure;
 pub mod generation;
+pub mod grading;
 pub mod id;
 pub mod message;
 pub mod outcome;
+pub mod profile;
 pub mod question;
 pub mod record;
 pub mod retrieval;
+pub mod untrusted;

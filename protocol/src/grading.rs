@@ -1,0 +1,1 @@
+//! (grading: being written)

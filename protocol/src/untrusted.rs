@@ -1,0 +1,1 @@
+//! (untrusted: being written)
