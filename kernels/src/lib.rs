@@ -1,1 +1,13 @@
-//! The numeric operations.
+//! The numeric operations: matrices whose numbers were checked once, and exact inner-product search.
+//!
+//! This crate knows floats, rows and processor features. It refuses to know what a row stands for: no
+//! corpus, no model, no file format. It is the only crate of the house that may say `unsafe`, and each
+//! such place states why it is sound.
+
+pub mod cpu;
+pub mod mapped;
+pub mod matrix;
+
+pub use cpu::top_k::{Scored, top_k};
+pub use mapped::{MappedBytes, MappedF32};
+pub use matrix::{KernelError, Matrix};
