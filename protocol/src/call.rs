@@ -3,13 +3,17 @@
 //! `strict` is ours. Neither knows which functions exist or what they do, and neither panics on any text.
 
 mod foldagent;
+mod json;
+pub(crate) mod python;
 mod strict;
+#[cfg(test)]
+mod tests;
 
 use crate::message::ToolCall;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-pub use foldagent::last_function;
+pub use foldagent::{last_function, last_part};
 
 /// Calls of one reading at most; later ones are dropped and the fault says so.
 pub const CALLS_MAX: usize = 256;
@@ -90,6 +94,11 @@ impl Call {
     /// The value of an argument; of duplicates the last.
     pub fn argument(&self, name: &str) -> Option<&str> {
         self.arguments.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of an argument in order: what a list of a native tool call was read into.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.arguments.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
