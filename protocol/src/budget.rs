@@ -62,6 +62,25 @@ impl Amount {
     }
 }
 
+/// Prices in millionths of a currency unit for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// For prompt tokens.
+    pub prompt_per_million: u64,
+    /// For new tokens.
+    pub completion_per_million: u64,
+}
+
+impl Prices {
+    /// The price of one call in millionths, rounded up.
+    pub fn micros(&self, prompt_tokens: u64, completion_tokens: u64) -> u64 {
+        let prompt = u128::from(prompt_tokens) * u128::from(self.prompt_per_million);
+        let completion = u128::from(completion_tokens) * u128::from(self.completion_per_million);
+        u64::try_from((prompt + completion).div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
 /// A lease: what was lent, what of it is reserved by calls under way, and what is spent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
@@ -128,5 +147,60 @@ impl Lease {
         let charged = used.min(&self.left());
         self.spent = self.spent.plus(&charged);
         used.less(&charged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tokens(n: u64) -> Amount {
+        Amount { tokens: n, ..Amount::default() }
+    }
+
+    #[test]
+    fn what_is_reserved_cannot_be_reserved_again() {
+        let mut lease = Lease::new(tokens(100));
+        let first = lease.reserve(tokens(70)).unwrap();
+        assert_eq!(lease.reserve(tokens(31)), Err(tokens(30)));
+        assert_eq!(lease.settle(first, tokens(20)), Amount::default());
+        assert_eq!(lease.left(), tokens(80));
+    }
+
+    #[test]
+    fn use_beyond_the_reservation_is_cut_and_told() {
+        let mut lease = Lease::new(tokens(100));
+        let reserved = lease.reserve(tokens(10)).unwrap();
+        assert_eq!(lease.settle(reserved, tokens(25)), tokens(15));
+        assert_eq!(lease.spent(), tokens(10));
+    }
+
+    #[test]
+    fn a_price_is_rounded_up_and_never_overflows() {
+        let prices = Prices { prompt_per_million: 300_000, completion_per_million: 1_200_000 };
+        assert_eq!(prices.micros(1, 0), 1);
+        assert_eq!(prices.micros(1_000_000, 500_000), 900_000);
+        assert_eq!(prices.micros(u64::MAX, u64::MAX), u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_lease_is_never_overspent(steps in proptest::collection::vec((0u64..50, 0u64..80, any::<bool>()), 0..60)) {
+            let mut lease = Lease::new(tokens(500));
+            let mut held = Vec::new();
+            for (worst, used, settle_first) in steps {
+                if settle_first && !held.is_empty() {
+                    lease.settle(held.remove(0), tokens(used));
+                } else if let Ok(reservation) = lease.reserve(tokens(worst)) {
+                    held.push(reservation);
+                } else {
+                    lease.charge(tokens(used));
+                }
+                let reserved: u64 = held.iter().map(|r| r.amount().tokens).sum();
+                prop_assert!(lease.spent().tokens + reserved <= 500);
+                prop_assert_eq!(lease.left().tokens, 500 - lease.spent().tokens - reserved);
+            }
+        }
     }
 }

@@ -6,15 +6,24 @@
 
 pub mod budget;
 pub mod call;
+pub mod conversation;
+pub mod coordinator;
 pub mod environment;
+pub mod episode;
+pub mod event;
 pub mod failure;
+pub mod gate;
 pub mod generation;
 pub mod grading;
 pub mod id;
+pub mod machine;
 pub mod message;
 pub mod outcome;
 pub mod profile;
+pub mod prompt;
 pub mod question;
 pub mod record;
 pub mod retrieval;
+pub mod tokens;
 pub mod untrusted;
+pub mod worker;

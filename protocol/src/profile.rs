@@ -1,6 +1,7 @@
 //! A profile: every constant of an experiment in one value, read from TOML and stored whole in a run's
 //! manifest. It knows numbers and switches; it refuses to know endpoints, files and keys.
 
+use crate::budget::Prices;
 use crate::call::Grammar;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,12 @@ pub struct WorkerSettings {
     pub turn_timeout_ms: u64,
     /// Tries of one turn whose reply failed in a way that may pass.
     pub turn_attempts_max: u32,
+    /// What tokens cost; nothing if absent.
+    #[serde(default)]
+    pub prices: Prices,
+    /// Millionths of a currency unit that may be spent; absent for no limit.
+    #[serde(default)]
+    pub micros_max: Option<u64>,
 }
 
 /// Which mind coordinates.
@@ -106,6 +113,12 @@ pub struct CoordinatorSettings {
     pub turn_timeout_ms: u64,
     /// Tries of one turn whose reply failed in a way that may pass.
     pub turn_attempts_max: u32,
+    /// What tokens cost; nothing if absent.
+    #[serde(default)]
+    pub prices: Prices,
+    /// Millionths of a currency unit that may be spent; absent for no limit.
+    #[serde(default)]
+    pub micros_max: Option<u64>,
 }
 
 /// Which rules the tools follow.

@@ -5,7 +5,7 @@ mod control;
 #[cfg(test)]
 mod tests;
 
-pub use control::{ControlTokens, ControlTokensError};
+pub use control::{CONTROL_TOKENS_MAX, ControlTokens, ControlTokensError};
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -46,8 +46,8 @@ pub fn exact_match(rule: ExactRule, answer: &str, answers: &[String]) -> bool {
 }
 
 /// FoldAgent's looser rule, by which a judge's `no` gets a second try.
-pub fn relaxed_match(answer: &str, answers: &[String]) -> bool {
-    answers.iter().any(|gold| foldagent_alike(gold, answer))
+pub fn relaxed_match(answer: &str, gold: &str) -> bool {
+    foldagent_alike(gold, answer)
 }
 
 /// A gold answer and an answer with the three spellings mended that FoldAgent mends before it grades.
@@ -265,7 +265,7 @@ mod tests {
             ("aabb", "abbb", false),
         ];
         for (gold, answer, expected) in cases {
-            assert_eq!(relaxed_match(answer, &[gold.to_owned()]), expected, "{gold} / {answer}");
+            assert_eq!(relaxed_match(answer, gold), expected, "{gold} / {answer}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The order of grading one answer, as a machine: blank, exact match, judge, judge again while its words
 //! cannot be read, and FoldAgent's second try. Words in, the next step out; it asks nobody itself.
 
-use super::{Judgement, exact_match, judge_prompt, read_published, read_robust, relaxed_match};
+use super::{Judgement, exact_match, judge_prompt, read_judgement, relaxed_match};
 use crate::failure::Failure;
 use crate::outcome::{GradedBy, Verdict};
 use crate::profile::{GraderSettings, JudgeKind};
@@ -60,7 +60,7 @@ impl Grader {
 
     /// Takes a judge's words in.
     pub fn heard(&mut self, text: &str) -> GradeStep {
-        let judgement = if self.settings.published_parser { read_published(text) } else { read_robust(text) };
+        let judgement = read_judgement(text, self.settings.published_parser);
         self.next(judgement, text.to_owned())
     }
 
@@ -80,7 +80,7 @@ impl Grader {
                 return self.ask();
             }
             let is_open = correct != Some(true) && self.settings.relaxed_second_try;
-            if is_open && relaxed_match(&self.answer, &self.question.answers) {
+            if is_open && self.question.answers.iter().any(|gold| relaxed_match(&self.answer, gold)) {
                 self.second_try = true;
                 return self.ask();
             }

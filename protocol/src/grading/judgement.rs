@@ -44,6 +44,11 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the patterns of this file are constants, and each is used by a test")
 }
 
+/// Reads a judgement, as the published code does or robustly.
+pub fn read_judgement(text: &str, published: bool) -> Judgement {
+    if published { read_published(text) } else { read_robust(text) }
+}
+
 /// Reads a judgement as the published graders do (both FoldAgent's and BrowseComp-Plus'): `incorrect: no`
 /// is a `no`, `correct: **yes**` is nothing, and a confidence above 100 is 100.
 pub fn read_published(text: &str) -> Judgement {

@@ -1,0 +1,105 @@
+//! How actors speak: an address that survives the restart of the actor behind it, and replies that are owed.
+//! A reply whose asker has gone is cancelled; an ask whose replier has died is a named failure, never a hang.
+
+use arc_swap::ArcSwapOption;
+use legwork_protocol::failure::{Failure, FailureKind};
+use ractor::{ActorRef, Message};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Where an actor can be reached. Cloning shares it; a supervisor points it at the successor of a dead actor.
+pub struct Address<M> {
+    name: &'static str,
+    actor: Arc<ArcSwapOption<ActorRef<M>>>,
+}
+
+impl<M> Clone for Address<M> {
+    fn clone(&self) -> Self {
+        Self { name: self.name, actor: Arc::clone(&self.actor) }
+    }
+}
+
+impl<M: Message> Address<M> {
+    /// An address at which nobody lives yet.
+    pub fn vacant(name: &'static str) -> Self {
+        Self { name, actor: Arc::new(ArcSwapOption::empty()) }
+    }
+
+    /// Points it at an actor.
+    pub fn point_at(&self, actor: ActorRef<M>) {
+        self.actor.store(Some(Arc::new(actor)));
+    }
+
+    /// Whether this actor lives here.
+    pub fn is_at(&self, id: ractor::ActorId) -> bool {
+        self.actor.load().as_ref().is_some_and(|actor| actor.get_id() == id)
+    }
+
+    /// The actor here, if there is one.
+    pub fn actor(&self) -> Option<Arc<ActorRef<M>>> {
+        self.actor.load_full()
+    }
+
+    /// Sends without waiting. A message to nobody is lost: only facts that may be lost are told this way.
+    pub fn tell(&self, message: M) {
+        if let Some(actor) = self.actor.load().as_ref() {
+            let _lost_if_dead = actor.cast(message);
+        }
+    }
+
+    /// Asks at once; the future waits for the reply, at most `lost_after`: a longer silence means that the reply
+    /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        lost_after: Duration,
+        make: impl FnOnce(Reply<T>) -> M,
+    ) -> impl Future<Output = Result<T, Failure>> + Send + 'static {
+        let name = self.name;
+        let died = move |what: &str| Failure::new(FailureKind::ActorDied, format!("{name} actor {what}"));
+        let (reply, owed) = reply();
+        let sent = match self.actor.load().as_ref() {
+            Some(actor) => actor.cast(make(reply)).map_err(|_| died("is dead")),
+            None => Err(died("is not running")),
+        };
+        async move {
+            sent?;
+            match tokio::time::timeout(lost_after, owed).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(_dropped)) => Err(died("ended without a reply")),
+                Err(_elapsed) => Err(Failure::new(
+                    FailureKind::TimedOut,
+                    format!("{name} actor gave no reply within {} ms", lost_after.as_millis()),
+                )),
+            }
+        }
+    }
+}
+
+/// The debt of a reply. Dropping it tells the asker that there will be none.
+#[derive(Debug)]
+pub struct Reply<T>(oneshot::Sender<T>);
+
+/// A reply and the future of whoever waits for it.
+pub fn reply<T>() -> (Reply<T>, oneshot::Receiver<T>) {
+    let (sender, receiver) = oneshot::channel();
+    (Reply(sender), receiver)
+}
+
+impl<T> Reply<T> {
+    /// Pays the debt. An asker who has gone is no fault.
+    pub fn send(self, answer: T) {
+        let _asker_has_gone = self.0.send(answer);
+    }
+
+    /// Returns when the asker no longer waits.
+    pub async fn abandoned(&mut self) {
+        self.0.closed().await;
+    }
+
+    /// Whether the asker no longer waits.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.is_closed()
+    }
+}

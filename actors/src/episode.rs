@@ -1,0 +1,390 @@
+//! The episode actor: one question from asking to verdict. It starts the coordinator and the workers, supervises
+//! them within a restart budget, and passes briefs, reports and the answer on. A child that dies is restarted from
+//! the ledger's events; one that dies too often ends the episode as failed, which stays in the denominator.
+
+use crate::board::BoardMsg;
+use crate::coordinator::{CoordinatorArgs, CoordinatorMsg, Decision};
+use crate::errand::Errand;
+use crate::grader::{GraderMsg, Grading};
+use crate::journal::Journal;
+use crate::ledger::{Append, History, LedgerMsg};
+use crate::run::RunMsg;
+use crate::stage::Stage;
+use crate::supervision::RestartBudget;
+use crate::worker::{WorkerArgs, WorkerMsg};
+use legwork_protocol::coordinator::FinalAnswer;
+use legwork_protocol::episode::{Episode, EpisodeEffect, EpisodeEvent};
+use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::id::{EpisodeKey, Scope};
+use legwork_protocol::outcome::{GradedBy, Verdict};
+use legwork_protocol::question::Question;
+use legwork_protocol::worker::{Brief, WorkerReport};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What an episode is given when it starts.
+#[derive(Clone)]
+pub struct EpisodeArgs {
+    /// The run.
+    pub stage: Arc<Stage>,
+    /// Question and round.
+    pub key: EpisodeKey,
+    /// The question.
+    pub question: Arc<Question>,
+    /// All its events so far, if it goes on.
+    pub history: History,
+    /// Set if it may not go on: it is ended with this.
+    pub lost: Option<Failure>,
+    /// Whom it tells of its end.
+    pub run: ActorRef<RunMsg>,
+}
+
+/// What an episode is told.
+#[derive(Debug)]
+pub enum EpisodeMsg {
+    /// The coordinator has decided.
+    Decided(Decision),
+    /// A worker has reported.
+    WorkerReported {
+        /// The worker.
+        worker: u32,
+        /// Its report.
+        report: Box<legwork_protocol::worker::WorkerReport>,
+    },
+    /// The grader has spoken, or could not.
+    Graded(Result<Verdict, Failure>),
+    /// The ledger has recalled the events of a dead child.
+    Recalled(Scope, Result<History, Failure>),
+    /// Work beside it panicked; it dies of it and is restarted.
+    ErrandPanicked(String),
+    /// Stop: end as cancelled.
+    Cancel,
+}
+
+struct Child {
+    cell: ActorCell,
+    kind: ChildKind,
+}
+
+enum ChildKind {
+    Coordinator(ActorRef<CoordinatorMsg>),
+    Worker(ActorRef<WorkerMsg>),
+}
+
+/// An episode's machine, its children and what it waits for.
+pub struct EpisodeState {
+    args: EpisodeArgs,
+    machine: Episode,
+    journal: Journal,
+    children: BTreeMap<Scope, Child>,
+    briefs: BTreeMap<u32, Brief>,
+    restarts: RestartBudget,
+    delegations: u32,
+    errands: Vec<Errand>,
+}
+
+/// The episode actor.
+pub struct EpisodeActor;
+
+impl Actor for EpisodeActor {
+    type Msg = EpisodeMsg;
+    type State = EpisodeState;
+    type Arguments = EpisodeArgs;
+
+    async fn pre_start(&self, myself: ActorRef<EpisodeMsg>, mut args: EpisodeArgs) -> Result<EpisodeState, ActorProcessingErr> {
+        let mut machine = Episode::new(args.key.clone(), Arc::clone(&args.question));
+        let mut journal = Journal::new(Arc::clone(&args.stage), args.key.clone(), Scope::Episode);
+        let mut history = std::mem::take(&mut args.history);
+        let (mut briefs, mut delegations) = (BTreeMap::new(), 0);
+        let own = history.remove(&Scope::Episode).unwrap_or_default();
+        let pending = journal.replay(own, |event: &EpisodeEvent| {
+            delegations += u32::from(matches!(event, EpisodeEvent::Delegated(_)));
+            let effect = machine.apply(event);
+            if let Some(EpisodeEffect::Start(start)) = &effect {
+                briefs.extend(start.iter().cloned());
+            }
+            effect
+        })?;
+        let restarts = RestartBudget::new(args.stage.limits.episode_restarts);
+        let lost = args.lost.take();
+        let mut state = EpisodeState {
+            args,
+            machine,
+            journal,
+            children: BTreeMap::new(),
+            briefs,
+            restarts,
+            delegations,
+            errands: Vec::new(),
+        };
+        if let Some(failure) = lost {
+            state.happened(&myself, EpisodeEvent::ActorLost(failure)).await?;
+        } else if state.journal.is_empty() {
+            state.happened(&myself, EpisodeEvent::Admitted).await?;
+        } else {
+            state.go_on(&myself, pending, history).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<EpisodeMsg>,
+        message: EpisodeMsg,
+        state: &mut EpisodeState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            EpisodeMsg::Decided(Decision::Delegate(delegation, briefs)) => {
+                // A delegation told again after a restart is known already.
+                if delegation == state.delegations {
+                    state.delegations += 1;
+                    state.happened(&myself, EpisodeEvent::Delegated(briefs)).await?;
+                }
+            }
+            EpisodeMsg::Decided(Decision::Answer(answer)) => {
+                state.happened(&myself, EpisodeEvent::Answered(answer)).await?;
+            }
+            EpisodeMsg::WorkerReported { worker, report } => {
+                // A report told again after a restart is known already.
+                if state.machine.owing().any(|owing| owing == worker) {
+                    state.children.remove(&Scope::Worker(worker));
+                    state.happened(&myself, EpisodeEvent::Reported { worker, report }).await?;
+                }
+            }
+            EpisodeMsg::Graded(graded) => {
+                let verdict = graded.unwrap_or_else(|failure| state.ungraded(&failure));
+                state.happened(&myself, EpisodeEvent::Graded(verdict)).await?;
+            }
+            EpisodeMsg::Recalled(scope, Ok(mut history)) => {
+                state.start_child(&myself, scope, &mut history).await?;
+            }
+            EpisodeMsg::Recalled(_, Err(failure)) => return Err(failure.into()),
+            EpisodeMsg::ErrandPanicked(text) => return Err(text.into()),
+            EpisodeMsg::Cancel => state.happened(&myself, EpisodeEvent::Cancelled).await?,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<EpisodeMsg>,
+        event: SupervisionEvent,
+        state: &mut EpisodeState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(cell, error) => {
+                state.child_died(&myself, cell.get_id(), error.to_string()).await
+            }
+            // Killed from outside, or stopped by itself before it was done.
+            SupervisionEvent::ActorTerminated(cell, _, reason) => {
+                let reason = reason.unwrap_or_else(|| "stopped".to_owned());
+                state.child_died(&myself, cell.get_id(), reason).await
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
+        }
+    }
+}
+
+impl EpisodeState {
+    async fn happened(&mut self, myself: &ActorRef<EpisodeMsg>, event: EpisodeEvent) -> Result<(), ActorProcessingErr> {
+        if self.machine.ended() {
+            return Ok(());
+        }
+        let effect = self.machine.apply(&event);
+        let record = self.journal.record(event, effect.as_ref());
+        match effect {
+            Some(effect) => self.carry_out(myself, Some(record), effect).await,
+            None => {
+                self.journal.append_only(record);
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on from a history: the coordinator unless it has answered, the workers that owe a report, and the last
+    /// effect, which may not have been carried out.
+    async fn go_on(
+        &mut self,
+        myself: &ActorRef<EpisodeMsg>,
+        pending: Option<EpisodeEffect>,
+        mut history: History,
+    ) -> Result<(), ActorProcessingErr> {
+        let deciding = !matches!(pending, Some(EpisodeEffect::Grade(_) | EpisodeEffect::End(_)));
+        if deciding {
+            self.start_child(myself, Scope::Coordinator, &mut history).await?;
+        }
+        for worker in self.machine.owing().collect::<Vec<_>>() {
+            self.start_child(myself, Scope::Worker(worker), &mut history).await?;
+        }
+        match pending {
+            Some(EpisodeEffect::Ask | EpisodeEffect::Start(_)) | None => Ok(()),
+            Some(effect) => self.carry_out(myself, None, effect).await,
+        }
+    }
+
+    async fn carry_out(
+        &mut self,
+        myself: &ActorRef<EpisodeMsg>,
+        record: Option<Append>,
+        effect: EpisodeEffect,
+    ) -> Result<(), ActorProcessingErr> {
+        match effect {
+            EpisodeEffect::Ask => {
+                self.journal.durable(record).await?;
+                self.start_child(myself, Scope::Coordinator, &mut History::new()).await
+            }
+            EpisodeEffect::Start(start) => {
+                self.briefs.extend(start.iter().cloned());
+                self.journal.durable(record).await?;
+                for (worker, _) in start {
+                    self.start_child(myself, Scope::Worker(worker), &mut History::new()).await?;
+                }
+                Ok(())
+            }
+            EpisodeEffect::Tell(reports) => {
+                self.journal.durable(record).await?;
+                self.tell_reports(reports);
+                Ok(())
+            }
+            EpisodeEffect::Grade(answer) => {
+                self.grade(myself, record, *answer);
+                Ok(())
+            }
+            EpisodeEffect::End(end) => {
+                self.dismiss();
+                let record = record.map(|append| Append { finished: Some(end.clone()), ..append });
+                self.journal.durable(record).await?;
+                let _run_has_gone = self.args.run.cast(RunMsg::EpisodeEnded(end));
+                myself.stop(None);
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_reports(&self, reports: Vec<WorkerReport>) {
+        if let Some(Child { kind: ChildKind::Coordinator(coordinator), .. }) = self.children.get(&Scope::Coordinator) {
+            // A dead coordinator is told again when it has been restarted.
+            let _dead = coordinator.cast(CoordinatorMsg::Reports(self.delegations - 1, reports));
+        }
+    }
+
+    fn grade(&mut self, myself: &ActorRef<EpisodeMsg>, record: Option<Append>, answer: FinalAnswer) {
+        let grading = Grading {
+            episode: self.args.key.clone(),
+            question: Arc::clone(&self.args.question),
+            answer: answer.answer.unwrap_or_default(),
+            text: answer.text,
+            confidence: answer.confidence,
+        };
+        let stage = Arc::clone(&self.args.stage);
+        let durable = self.journal.durable(record);
+        let work = async move {
+            durable.await.ok()?;
+            let mut graded = Err(Failure::new(FailureKind::ActorDied, "the grader was not asked"));
+            // A grader that died will have been restarted: it is asked as often as a judge would be.
+            for _ in 0..stage.profile.grader.attempts_max.max(2) {
+                let grading = Box::new(grading.clone());
+                graded = stage.grader.ask(stage.reply_lost_after(), |reply| GraderMsg::Grade(grading, reply)).await;
+                if graded.is_ok() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            Some(EpisodeMsg::Graded(graded))
+        };
+        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandPanicked));
+    }
+
+    fn ungraded(&self, failure: &Failure) -> Verdict {
+        Verdict {
+            correct: None,
+            extracted: None,
+            confidence: None,
+            how: GradedBy::Nobody,
+            judge_text: Some(format!("[no judgement: {failure}]")),
+            attempts: 0,
+        }
+    }
+
+    async fn start_child(
+        &mut self,
+        myself: &ActorRef<EpisodeMsg>,
+        scope: Scope,
+        history: &mut History,
+    ) -> Result<(), ActorProcessingErr> {
+        let stage = Arc::clone(&self.args.stage);
+        let history = history.remove(&scope).unwrap_or_default();
+        let child = match scope {
+            Scope::Episode => return Ok(()),
+            Scope::Coordinator => {
+                let args = CoordinatorArgs {
+                    stage: Arc::clone(&stage),
+                    episode: self.args.key.clone(),
+                    question: Arc::clone(&self.args.question),
+                    history,
+                    decide_to: myself.clone(),
+                };
+                let actor = stage.cast.coordinator.start(args, myself.get_cell()).await?;
+                Child { cell: actor.get_cell(), kind: ChildKind::Coordinator(actor) }
+            }
+            Scope::Worker(worker) => {
+                let Some(brief) = self.briefs.get(&worker).cloned() else { return Ok(()) };
+                let args = WorkerArgs {
+                    stage: Arc::clone(&stage),
+                    episode: self.args.key.clone(),
+                    worker,
+                    brief,
+                    history,
+                    report_to: myself.clone(),
+                };
+                let actor = stage.cast.worker.start(args, myself.get_cell()).await?;
+                Child { cell: actor.get_cell(), kind: ChildKind::Worker(actor) }
+            }
+        };
+        self.children.insert(scope, child);
+        Ok(())
+    }
+
+    /// A child has died before it was done: recall its events and start a successor, within the budget.
+    async fn child_died(
+        &mut self,
+        myself: &ActorRef<EpisodeMsg>,
+        id: ActorId,
+        reason: String,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(scope) = self.children.iter().find(|(_, child)| child.cell.get_id() == id).map(|(scope, _)| *scope)
+        else {
+            return Ok(());
+        };
+        self.children.remove(&scope);
+        if self.machine.ended() {
+            return Ok(());
+        }
+        let stage = Arc::clone(&self.args.stage);
+        if !self.restarts.take(stage.clock.elapsed_ms()) {
+            let failure = Failure::new(FailureKind::ActorDied, format!("{scope} died too often, last of: {reason}"));
+            return self.happened(myself, EpisodeEvent::ActorLost(failure)).await;
+        }
+        tracing::warn!(episode = %self.args.key, %scope, %reason, "restarting");
+        stage.board.tell(BoardMsg::Restarted(match scope {
+            Scope::Worker(_) => "worker",
+            Scope::Coordinator | Scope::Episode => "coordinator",
+        }));
+        let key = self.args.key.clone();
+        let work = async move {
+            let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(key, reply)).await;
+            Some(EpisodeMsg::Recalled(scope, recalled.and_then(|recalled| recalled)))
+        };
+        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandPanicked));
+        Ok(())
+    }
+
+    /// Ends all children: nothing they could still say matters.
+    fn dismiss(&mut self) {
+        for (_, child) in std::mem::take(&mut self.children) {
+            child.cell.stop(None);
+        }
+        self.errands.clear();
+    }
+}

@@ -1,0 +1,313 @@
+//! The run: the root supervisor. It lets planned episodes in as permits allow, restarts what dies within its budget,
+//! and is over when every planned episode has ended or the door was closed and the last one has left.
+
+use crate::admission::Admission;
+use crate::address::{Address, Reply};
+use crate::board::BoardMsg;
+use crate::cast::{Role, SharedRole};
+use crate::episode::{EpisodeActor, EpisodeArgs};
+use crate::errand::Errand;
+use crate::ledger::{History, LedgerMsg};
+use crate::stage::Stage;
+use crate::supervision::RestartBudget;
+use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::id::{EpisodeKey, QuestionId};
+use legwork_protocol::question::Question;
+use legwork_protocol::record::EpisodeRecord;
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// What a run is given when it starts.
+pub struct RunArgs {
+    /// The stage, with nobody on it yet.
+    pub stage: Arc<Stage>,
+    /// The questions by id.
+    pub questions: HashMap<QuestionId, Arc<Question>>,
+    /// Episodes to run, in order.
+    pub waiting: Vec<EpisodeKey>,
+    /// Of these, those that have events already.
+    pub begun: HashSet<EpisodeKey>,
+    /// Records of episodes that have ended before, for the board.
+    pub ended: Vec<EpisodeRecord>,
+    /// Planned episodes in all.
+    pub planned: u64,
+    /// Paid when the run is over.
+    pub over: Reply<RunEnd>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every planned episode has ended.
+    Complete,
+    /// The door was closed before all had entered, or episodes were stopped.
+    Incomplete {
+        /// Episodes that have not ended.
+        left: u64,
+    },
+    /// It could not go on.
+    Failed(Failure),
+}
+
+/// What a run is told.
+#[derive(Debug)]
+pub enum RunMsg {
+    /// Let the first episodes in.
+    Begin,
+    /// An episode has ended and is durable.
+    EpisodeEnded(Box<EpisodeRecord>),
+    /// The ledger has recalled the events of an episode that goes on.
+    Recalled(EpisodeKey, Result<History, Failure>, Option<Failure>),
+    /// Work beside it panicked.
+    ErrandPanicked(String),
+    /// Let nobody in any more; those inside go on to their end.
+    Drain,
+    /// Stop at once; what was acknowledged is kept and can be resumed.
+    Stop,
+}
+
+/// A run's door, its children and what it waits for.
+pub struct RunState {
+    stage: Arc<Stage>,
+    questions: HashMap<QuestionId, Arc<Question>>,
+    begun: HashSet<EpisodeKey>,
+    door: Admission,
+    inside: HashMap<ActorId, EpisodeKey>,
+    restarts: BTreeMap<EpisodeKey, RestartBudget>,
+    shared_restarts: RestartBudget,
+    errands: HashMap<EpisodeKey, Errand>,
+    stopped: u64,
+    over: Option<Reply<RunEnd>>,
+    ending: bool,
+}
+
+/// The run actor.
+pub struct Run;
+
+impl Actor for Run {
+    type Msg = RunMsg;
+    type State = RunState;
+    type Arguments = RunArgs;
+
+    async fn pre_start(&self, myself: ActorRef<RunMsg>, args: RunArgs) -> Result<RunState, ActorProcessingErr> {
+        let stage = args.stage;
+        let root = myself.get_cell();
+        start_shared(&stage, &stage.cast.board, &stage.board, &root).await?;
+        start_shared(&stage, &stage.cast.ledger, &stage.ledger, &root).await?;
+        start_shared(&stage, &stage.cast.inference, &stage.inference, &root).await?;
+        start_shared(&stage, &stage.cast.retriever, &stage.retriever, &root).await?;
+        start_shared(&stage, &stage.cast.grader, &stage.grader, &root).await?;
+        start_shared(&stage, &stage.cast.gate, &stage.gate, &root).await?;
+        stage.board.tell(BoardMsg::Began { planned: args.planned, ended: args.ended });
+        myself.cast(RunMsg::Begin)?;
+        let shared_restarts = RestartBudget::new(stage.limits.shared_restarts);
+        Ok(RunState {
+            door: Admission::new(args.waiting, stage.limits.concurrency),
+            stage,
+            questions: args.questions,
+            begun: args.begun,
+            inside: HashMap::new(),
+            restarts: BTreeMap::new(),
+            shared_restarts,
+            errands: HashMap::new(),
+            stopped: 0,
+            over: Some(args.over),
+            ending: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<RunMsg>,
+        message: RunMsg,
+        state: &mut RunState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            RunMsg::Begin => state.let_in(&myself).await,
+            RunMsg::EpisodeEnded(record) => {
+                state.inside.retain(|_, key| *key != record.key);
+                state.restarts.remove(&record.key);
+                state.stage.board.tell(BoardMsg::Ended(record));
+                state.door.leave();
+                state.let_in(&myself).await;
+            }
+            RunMsg::Recalled(key, recalled, lost) => {
+                state.errands.remove(&key);
+                match recalled {
+                    Ok(history) => state.start_episode(&myself, key, history, lost).await,
+                    Err(failure) => state.end(&myself, RunEnd::Failed(failure)).await,
+                }
+            }
+            RunMsg::ErrandPanicked(text) => {
+                state.end(&myself, RunEnd::Failed(Failure::new(FailureKind::ActorDied, text))).await;
+            }
+            RunMsg::Drain => {
+                state.door.close();
+                state.stage.board.tell(BoardMsg::Draining);
+                state.let_in(&myself).await;
+            }
+            RunMsg::Stop => {
+                state.door.close();
+                let left = (state.door.inside() + state.door.waiting()) as u64 + state.stopped;
+                state.end(&myself, RunEnd::Incomplete { left }).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<RunMsg>,
+        event: SupervisionEvent,
+        state: &mut RunState,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, reason) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, error.to_string()),
+            SupervisionEvent::ActorTerminated(cell, _, reason) => (cell, reason.unwrap_or("stopped".to_owned())),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
+        };
+        if state.ending {
+            return Ok(());
+        }
+        match state.inside.remove(&cell.get_id()) {
+            Some(key) => state.episode_died(&myself, key, reason),
+            None => state.shared_died(&myself, cell.get_id(), reason).await,
+        }
+        Ok(())
+    }
+}
+
+impl RunState {
+    async fn let_in(&mut self, myself: &ActorRef<RunMsg>) {
+        while let Some(key) = self.door.admit() {
+            self.stage.board.tell(BoardMsg::Admitted(key.clone()));
+            if self.begun.remove(&key) {
+                self.recall(myself, key, None);
+            } else {
+                self.start_episode(myself, key, History::new(), None).await;
+            }
+        }
+        if self.door.is_over() {
+            let left = self.door.waiting() as u64 + self.stopped;
+            self.end(myself, if left == 0 { RunEnd::Complete } else { RunEnd::Incomplete { left } }).await;
+        }
+    }
+
+    async fn start_episode(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, history: History, lost: Option<Failure>) {
+        if self.ending {
+            return;
+        }
+        let Some(question) = self.questions.get(&key.question).map(Arc::clone) else {
+            let failure = Failure::new(FailureKind::Misconfigured, format!("episode {key} has no question"));
+            return self.end(myself, RunEnd::Failed(failure)).await;
+        };
+        let given_up = lost.is_some();
+        let args =
+            EpisodeArgs { stage: Arc::clone(&self.stage), key: key.clone(), question, history, lost, run: myself.clone() };
+        match Actor::spawn_linked(None, EpisodeActor, args, myself.get_cell()).await {
+            Ok((episode, _join)) => drop(self.inside.insert(episode.get_id(), key)),
+            // Not even its end could be written: it stays without a record, and every table shows it as not run.
+            Err(error) if given_up => {
+                tracing::error!(episode = %key, %error, "cannot be ended");
+                self.stopped += 1;
+                self.door.leave();
+            }
+            Err(error) => self.episode_died(myself, key, error.to_string()),
+        }
+    }
+
+    /// Restarts an episode from the ledger's events, or has it ended as failed if it died too often.
+    fn episode_died(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, reason: String) {
+        let limit = self.stage.limits.episode_restarts;
+        let budget = self.restarts.entry(key.clone()).or_insert_with(|| RestartBudget::new(limit));
+        let lost = (!budget.take(self.stage.clock.elapsed_ms()))
+            .then(|| Failure::new(FailureKind::ActorDied, format!("the episode died too often, last of: {reason}")));
+        tracing::warn!(episode = %key, %reason, given_up = lost.is_some(), "episode died");
+        self.stage.board.tell(BoardMsg::Restarted("episode"));
+        self.recall(myself, key, lost);
+    }
+
+    fn recall(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, lost: Option<Failure>) {
+        let stage = Arc::clone(&self.stage);
+        let asked = key.clone();
+        let work = async move {
+            let of = asked.clone();
+            let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(of, reply)).await;
+            Some(RunMsg::Recalled(asked, recalled.and_then(|recalled| recalled), lost))
+        };
+        self.errands.insert(key, Errand::run(myself.clone(), work, RunMsg::ErrandPanicked));
+    }
+
+    async fn shared_died(&mut self, myself: &ActorRef<RunMsg>, id: ActorId, reason: String) {
+        let stage = Arc::clone(&self.stage);
+        let root = myself.get_cell();
+        if stage.ledger.is_at(id) {
+            let failure = Failure::new(FailureKind::Ledger, reason);
+            return self.end(myself, RunEnd::Failed(failure)).await;
+        }
+        let within_budget = self.shared_restarts.take(stage.clock.elapsed_ms());
+        let cast = &stage.cast;
+        let (name, restarted) = if stage.inference.is_at(id) {
+            ("inference", restart(within_budget, &stage, &cast.inference, &stage.inference, &root).await)
+        } else if stage.retriever.is_at(id) {
+            ("retriever", restart(within_budget, &stage, &cast.retriever, &stage.retriever, &root).await)
+        } else if stage.grader.is_at(id) {
+            ("grader", restart(within_budget, &stage, &cast.grader, &stage.grader, &root).await)
+        } else if stage.gate.is_at(id) {
+            ("gate", restart(within_budget, &stage, &cast.gate, &stage.gate, &root).await)
+        } else if stage.board.is_at(id) {
+            ("board", restart(within_budget, &stage, &cast.board, &stage.board, &root).await)
+        } else {
+            // An episode that has ended and left.
+            return;
+        };
+        tracing::warn!(actor = name, %reason, restarted, "shared actor died");
+        stage.board.tell(BoardMsg::Restarted(name));
+        if !restarted {
+            let failure = Failure::new(FailureKind::ActorDied, format!("the {name} actor died too often, last of: {reason}"));
+            self.end(myself, RunEnd::Failed(failure)).await;
+        }
+    }
+
+    /// Lets the ledger write what it has, then ends everything.
+    async fn end(&mut self, myself: &ActorRef<RunMsg>, end: RunEnd) {
+        if std::mem::replace(&mut self.ending, true) {
+            return;
+        }
+        self.errands.clear();
+        // Episodes that are still inside are cut off here; their events are kept and a resume goes on with them.
+        for child in myself.get_cell().get_children() {
+            if self.inside.contains_key(&child.get_id()) {
+                child.kill();
+            }
+        }
+        let _dead_already = self.stage.ledger.ask(self.stage.reply_lost_after(), LedgerMsg::Close).await;
+        if let Some(over) = self.over.take() {
+            over.send(end);
+        }
+        myself.stop(None);
+    }
+}
+
+async fn start_shared<M: Message>(
+    stage: &Arc<Stage>,
+    role: &SharedRole<M>,
+    address: &Address<M>,
+    root: &ActorCell,
+) -> Result<(), ActorProcessingErr> {
+    let actor = Role::start(role.as_ref(), Arc::clone(stage), root.clone()).await?;
+    address.point_at(actor);
+    Ok(())
+}
+
+async fn restart<M: Message>(
+    within_budget: bool,
+    stage: &Arc<Stage>,
+    role: &SharedRole<M>,
+    address: &Address<M>,
+    root: &ActorCell,
+) -> bool {
+    within_budget && start_shared(stage, role, address, root).await.is_ok()
+}
+

@@ -1,0 +1,148 @@
+//! What all actors of one run share: the profile, the limits, the clock, token counters and one another's
+//! addresses. One stage a run, no globals: many runs can live in one process.
+
+use crate::address::Address;
+use crate::board::BoardMsg;
+use crate::cast::Cast;
+use crate::clock::Clock;
+use crate::gate::GateMsg;
+use crate::grader::GraderMsg;
+use crate::inference::InferenceMsg;
+use crate::ledger::LedgerMsg;
+use crate::retriever::RetrieverMsg;
+use crate::supervision::RestartLimit;
+use legwork_protocol::coordinator::Script;
+use legwork_protocol::id::{EpisodeKey, Scope};
+use legwork_protocol::profile::Profile;
+use legwork_protocol::tokens::TokenCounter;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Limits of a run that do not change what is measured, only how it is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunLimits {
+    /// Episodes at once.
+    pub concurrency: usize,
+    /// Restarts of each actor of an episode (coordinator, worker, the episode itself).
+    pub episode_restarts: RestartLimit,
+    /// Restarts of each shared actor (retriever, grader, gate, inference, board).
+    pub shared_restarts: RestartLimit,
+    /// A reply of inference, grader or gate that takes longer than this is lost, queueing included.
+    pub reply_lost_after_ms: u64,
+    /// A reply of the retriever that takes longer than this is a time-out.
+    pub lookup_timeout_ms: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            episode_restarts: RestartLimit { restarts_max: 3, window_ms: 600_000 },
+            shared_restarts: RestartLimit { restarts_max: 20, window_ms: 60_000 },
+            reply_lost_after_ms: 3_600_000,
+            lookup_timeout_ms: 120_000,
+        }
+    }
+}
+
+/// What all actors of one run share.
+pub struct Stage {
+    /// Every constant of the experiment.
+    pub profile: Arc<Profile>,
+    /// Limits of carrying it out.
+    pub limits: RunLimits,
+    /// Lines of the scripted coordinator, if there is one.
+    pub script: Option<Arc<Script>>,
+    /// Where every draw of the run comes from.
+    pub seed: u64,
+    /// The run's clock.
+    pub clock: Clock,
+    /// Counts a worker's tokens.
+    pub worker_tokens: Arc<dyn TokenCounter>,
+    /// Counts a coordinator's tokens.
+    pub coordinator_tokens: Arc<dyn TokenCounter>,
+    /// Who plays each role.
+    pub cast: Cast,
+    /// Where inference lives.
+    pub inference: Address<InferenceMsg>,
+    /// Where the retriever lives.
+    pub retriever: Address<RetrieverMsg>,
+    /// Where the grader lives.
+    pub grader: Address<GraderMsg>,
+    /// Where the gate lives.
+    pub gate: Address<GateMsg>,
+    /// Where the ledger lives.
+    pub ledger: Address<LedgerMsg>,
+    /// Where the board lives.
+    pub board: Address<BoardMsg>,
+}
+
+/// What a stage is made of.
+pub struct StageParts {
+    /// Every constant of the experiment.
+    pub profile: Arc<Profile>,
+    /// Limits of carrying it out.
+    pub limits: RunLimits,
+    /// Lines of the scripted coordinator, if there is one.
+    pub script: Option<Arc<Script>>,
+    /// Where every draw of the run comes from.
+    pub seed: u64,
+    /// The run's clock.
+    pub clock: Clock,
+    /// Counts a worker's tokens.
+    pub worker_tokens: Arc<dyn TokenCounter>,
+    /// Counts a coordinator's tokens.
+    pub coordinator_tokens: Arc<dyn TokenCounter>,
+    /// Who plays each role.
+    pub cast: Cast,
+}
+
+impl Stage {
+    /// A stage on which nobody stands yet.
+    pub fn new(parts: StageParts) -> Arc<Self> {
+        Arc::new(Self {
+            profile: parts.profile,
+            limits: parts.limits,
+            script: parts.script,
+            seed: parts.seed,
+            clock: parts.clock,
+            worker_tokens: parts.worker_tokens,
+            coordinator_tokens: parts.coordinator_tokens,
+            cast: parts.cast,
+            inference: Address::vacant("inference"),
+            retriever: Address::vacant("retriever"),
+            grader: Address::vacant("grader"),
+            gate: Address::vacant("gate"),
+            ledger: Address::vacant("ledger"),
+            board: Address::vacant("board"),
+        })
+    }
+
+    /// After which silence a reply counts as lost.
+    pub fn reply_lost_after(&self) -> Duration {
+        Duration::from_millis(self.limits.reply_lost_after_ms)
+    }
+
+    /// After which silence a lookup has timed out.
+    pub fn lookup_timeout(&self) -> Duration {
+        Duration::from_millis(self.limits.lookup_timeout_ms)
+    }
+
+    /// The seed of one draw: the same run, episode, scope and turn always draw the same.
+    pub fn draw_seed(&self, episode: &EpisodeKey, scope: Scope, turn: u32) -> u64 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.seed.to_le_bytes());
+        hasher.update(&episode.round.to_le_bytes());
+        hasher.update(&turn.to_le_bytes());
+        hasher.update(scope.to_string().as_bytes());
+        hasher.update(&[0]);
+        hasher.update(episode.question.as_str().as_bytes());
+        let bytes = hasher.finalize();
+        let mut first = [0; 8];
+        first.copy_from_slice(&bytes.as_bytes()[..8]);
+        // Servers take seeds as signed 64-bit numbers at most.
+        u64::from_le_bytes(first) >> 1
+    }
+}
