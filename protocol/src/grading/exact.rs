@@ -209,7 +209,8 @@ mod tests {
             ("Jon Smith", "Jonathan Smith", false),
             ("Alpha: a story", "Alpha", false),
             ("1984", "1985", false),
-            ("war art art", "war art", false),
+            ("war art art", "war art", true),
+            ("art art war", "war art", false),
             ("", "x", false),
             ("x", " ", false),
         ];
