@@ -2,6 +2,8 @@
 //! It knows what search, open_page and finish say to a model and keeps what the model has seen; it
 //! refuses to know who answers a lookup, how long that takes, and whether an answer is right.
 
+#[cfg(test)]
+mod golden;
 mod notice;
 mod observe;
 mod step;

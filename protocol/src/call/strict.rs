@@ -87,11 +87,12 @@ impl Found {
     }
 
     fn reading(self) -> Reading {
-        let fault = self.fault.or_else(|| match self.fenced {
-            _ if !self.calls.is_empty() => None,
-            Some(name) => Some(ReadFault::InCodeFence { name }),
-            None => Some(ReadFault::NoCall),
-        });
+        let fault = match (self.fault, self.fenced) {
+            (Some(fault), _) => Some(fault),
+            (None, _) if !self.calls.is_empty() => None,
+            (None, Some(name)) => Some(ReadFault::InCodeFence { name }),
+            (None, None) => Some(ReadFault::NoCall),
+        };
         Reading { calls: self.calls, fault }
     }
 }

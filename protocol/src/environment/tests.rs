@@ -6,7 +6,7 @@ use crate::retrieval::Hit;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn foldagent() -> ToolSettings {
+pub(super) fn foldagent() -> ToolSettings {
     ToolSettings {
         style: ToolStyle::Foldagent,
         entries_default: 10,
@@ -166,7 +166,8 @@ fn only_a_search_makes_a_page_seen_in_foldagent() {
 #[test]
 fn pages_are_opened_by_docid_rather_than_url() {
     let environment = Environment::new(foldagent());
-    let cases: [(&[(&str, &str)], &[Lookup]); 5] = [
+    type Arguments = &'static [(&'static str, &'static str)];
+    let cases: [(Arguments, &[Lookup]); 5] = [
         (&[("docid", "1"), ("url", "u")], &[Lookup::Open(PageRef::DocId("1".into()))]),
         (&[("url", "u")], &[Lookup::Open(PageRef::Url("u".into()))]),
         (&[("docid", ""), ("url", "u")], &[Lookup::Open(PageRef::Url("u".into()))]),

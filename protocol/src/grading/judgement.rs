@@ -23,8 +23,12 @@ pub struct Judgement {
 struct Published([Regex; 3]);
 
 static EXTRACTED: LazyLock<Published> = LazyLock::new(|| Published::new("extracted_final_answer", r"\s*([^\n]*)"));
-static REASONING: LazyLock<Published> =
-    LazyLock::new(|| Published::new("reasoning", r"\s*(.*?)(?:\n\*\*correct:\*\*|\n\*\*correct\*\*:|\ncorrect:|\z)"));
+static REASONING: LazyLock<Published> = LazyLock::new(|| {
+    let mut field = Published::new("reasoning", r"\s*(.*?)(?:\n\*\*correct:\*\*|\n\*\*correct\*\*:|\ncorrect:|\z)");
+    // The last spelling ends at the last spelling only.
+    field.0[2] = pattern(r"(?is)reasoning:\s*(.*?)(?:\ncorrect:|\z)");
+    field
+});
 static CORRECT: LazyLock<Published> = LazyLock::new(|| Published::new("correct", r"\s*(yes|no)"));
 static CONFIDENCE: LazyLock<Published> = LazyLock::new(|| Published::new("confidence", r"\s*(\d+(?:\.\d+)?)"));
 
