@@ -44,7 +44,9 @@ pub enum KernelError {
         value: f32,
     },
     /// Query and matrix differ in dimension.
-    #[error("expected queries of dimension {expected}, got {got}; embed queries with the model that embedded the corpus")]
+    #[error(
+        "expected queries of dimension {expected}, got {got}; embed queries with the model that embedded the corpus"
+    )]
     DimensionMismatch {
         /// Dimension of the matrix.
         expected: usize,
@@ -79,10 +81,8 @@ impl<S: AsRef<[f32]>> Matrix<S> {
             return Err(KernelError::TooManyRows(rows));
         }
         let chunk = CHECK_ROWS * dim;
-        let bad = all
-            .par_chunks(chunk)
-            .enumerate()
-            .find_map_first(|(i, part)| first_bad(part).map(|at| i * chunk + at));
+        let bad =
+            all.par_chunks(chunk).enumerate().find_map_first(|(i, part)| first_bad(part).map(|at| i * chunk + at));
         match bad {
             Some(at) => Err(KernelError::Value { row: at / dim, column: at % dim, value: all[at] }),
             None => Ok(Self { values, rows, dim }),
