@@ -1,0 +1,253 @@
+//! One call from start to end: the line at the door, the tries, the time limits, and the reading of an
+//! answer whether it comes whole or as events. What to do after a fault is decided in `retry`.
+//!
+//! It refuses to know wire formats: a `Reader` reads them.
+
+use crate::admission::Admission;
+use crate::config::{Checked, EndpointConfig};
+use crate::error::EndpointError;
+use crate::fault::{Fault, one_line};
+use crate::http::{Answer, Ask, Http, Scheme, Stopped};
+use crate::rate::RateLimiter;
+use crate::retry::{Decision, RetryPolicy, decide};
+use crate::shared::{Counters, Shared, count};
+use crate::sse::{Decoder, Event};
+use legwork_protocol::failure::{Failure, FailureKind};
+use std::sync::Arc;
+use tokio::time::{Duration, Instant};
+
+/// What ends a stream of the OpenAI kind.
+const DONE: &str = "[DONE]";
+
+/// Reads one answer.
+pub(crate) trait Reader: Send {
+    /// What the answer says.
+    type Out: Send;
+    /// Takes the data of one event.
+    fn event(&mut self, data: &str) -> Result<(), Fault>;
+    /// Whether what came so far is a whole answer, so that an end here is no loss.
+    fn complete(&self) -> bool;
+    /// The answer, after the events.
+    fn finish(self) -> Result<Self::Out, Fault>;
+    /// The answer from a whole body.
+    fn whole(self, body: &[u8]) -> Result<Self::Out, Fault>;
+    /// Tokens that the server counted, to correct the estimate; none where it did not.
+    fn tokens(out: &Self::Out) -> Option<u64>;
+}
+
+/// An answer and how long it took.
+pub(crate) struct Served<T> {
+    pub(crate) out: T,
+    pub(crate) queued_ms: u64,
+    pub(crate) served_ms: u64,
+    pub(crate) attempts: u32,
+}
+
+/// Makes calls to one endpoint.
+pub(crate) struct Caller {
+    name: String,
+    pub(crate) http: Http,
+    door: Arc<Admission>,
+    requests: Option<RateLimiter>,
+    tokens: Option<RateLimiter>,
+    policy: RetryPolicy,
+    timeout: Duration,
+    shared: Shared,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Caller {
+    pub(crate) fn new(
+        name: &str,
+        config: &EndpointConfig,
+        checked: &Checked,
+        scheme: Scheme,
+        shared: &Shared,
+    ) -> Result<Self, EndpointError> {
+        Ok(Self {
+            name: name.to_owned(),
+            http: Http::new(name, config, checked, scheme)?,
+            door: Admission::new(config.concurrency, config.adaptive),
+            requests: config.requests_per_minute.map(RateLimiter::new),
+            tokens: config.tokens_per_minute.map(RateLimiter::new),
+            policy: config.retries.clone(),
+            timeout: Duration::from_millis(config.timeout_ms),
+            shared: shared.clone(),
+            counters: Arc::default(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Calls. `timeout_ms` bounds the time being served, all tries and backoffs included and the line at
+    /// the door excluded; `tokens` is the estimate for the rate. A permit is held from the first try to
+    /// the end, backoffs included, so that a server in trouble is not met by the next in line.
+    pub(crate) async fn call<R: Reader>(
+        &self,
+        ask: &Ask,
+        timeout_ms: u64,
+        tokens: u64,
+        reader: impl Fn() -> R,
+    ) -> Result<Served<R::Out>, Failure> {
+        let came = Instant::now();
+        let _permit = self.door.enter().await;
+        if let Some(rate) = &self.tokens {
+            rate.acquire(tokens).await;
+        }
+        let mut queued = came.elapsed();
+        let mut served = Duration::ZERO;
+        let most = Duration::from_millis(timeout_ms);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            queued += self.wait_for_a_request().await;
+            let start = Instant::now();
+            let result = self.limited_try(ask, most.saturating_sub(served), attempt, reader()).await;
+            served += start.elapsed();
+            let stopped = match result {
+                Ok(out) => {
+                    self.settle(tokens, R::tokens(&out));
+                    self.door.succeeded();
+                    count(&self.counters.answered);
+                    let (queued_ms, served_ms) = (millis(queued), millis(served));
+                    return Ok(Served { out, queued_ms, served_ms, attempts: attempt });
+                }
+                Err(stopped) => stopped,
+            };
+            if stopped.fault.overload {
+                self.door.overloaded();
+            }
+            let left = most.saturating_sub(served);
+            let wait = self.after(attempt, &stopped, left).inspect_err(|failure| self.tell(failure))?;
+            tracing::debug!(endpoint = self.name, attempt, wait_ms = millis(wait), "{}", stopped.fault.detail);
+            tokio::time::sleep(wait).await;
+            served += wait;
+        }
+    }
+
+    async fn wait_for_a_request(&self) -> Duration {
+        let Some(rate) = &self.requests else { return Duration::ZERO };
+        let came = Instant::now();
+        rate.acquire(1).await;
+        came.elapsed()
+    }
+
+    fn settle(&self, estimate: u64, actual: Option<u64>) {
+        if let (Some(rate), Some(actual)) = (&self.tokens, actual) {
+            rate.settle(estimate, actual);
+        }
+    }
+
+    /// How long to wait before the next try, or the failure that ends the call.
+    fn after(&self, attempt: u32, stopped: &Stopped, left: Duration) -> Result<Duration, Failure> {
+        let fault = &stopped.fault;
+        let now = stopped.date.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
+        let now = now.unwrap_or_else(|| self.shared.now());
+        let retry_after = fault.retry_after.as_deref();
+        let after_ms = match decide(&self.policy, attempt, fault, now, retry_after, self.shared.throw()) {
+            Decision::GiveUp(failure) => return Err(failure),
+            Decision::Again { after_ms } => after_ms,
+        };
+        let end = |kind, why: String| Failure { kind, detail: format!("{}; {why}", fault.detail), attempts: attempt };
+        if Duration::from_millis(after_ms) >= left {
+            let left_ms = millis(left);
+            let why = format!("the next try would be in {after_ms} ms and the call has {left_ms} ms left");
+            return Err(end(fault.kind, why));
+        }
+        if !self.shared.purse.pay() {
+            return Err(end(FailureKind::RetriesSpent, "the run has spent its budget of retries".to_owned()));
+        }
+        Ok(Duration::from_millis(after_ms))
+    }
+
+    fn tell(&self, failure: &Failure) {
+        count(&self.counters.failed);
+        tracing::warn!(endpoint = self.name, attempts = failure.attempts, "{failure}");
+    }
+
+    async fn limited_try<R: Reader>(
+        &self,
+        ask: &Ask,
+        left: Duration,
+        attempt: u32,
+        reader: R,
+    ) -> Result<R::Out, Stopped> {
+        let _counted = self.counters.start();
+        if attempt > 1 {
+            count(&self.counters.retries);
+        }
+        let limit = left.min(self.timeout);
+        match tokio::time::timeout(limit, Box::pin(self.one_try(ask, reader))).await {
+            Ok(result) => result,
+            Err(_) => {
+                let whose = if limit == self.timeout { "`timeout_ms`" } else { "the caller's limit" };
+                let detail = format!("no whole answer within {} ms ({whose})", millis(limit));
+                Err(Fault::new(FailureKind::TimedOut, true, detail).into())
+            }
+        }
+    }
+
+    async fn one_try<R: Reader>(&self, ask: &Ask, reader: R) -> Result<R::Out, Stopped> {
+        let result = async {
+            let answer = self.http.send(ask).await?;
+            let read = if answer.events { read_events(answer, reader).await } else { read_whole(answer, reader).await };
+            read.map_err(Stopped::from)
+        };
+        result.await.map_err(|Stopped { fault, date }| Stopped { fault: fault.tidied(self.http.redactor()), date })
+    }
+}
+
+async fn read_whole<R: Reader>(answer: Answer, reader: R) -> Result<R::Out, Fault> {
+    let html = answer.html;
+    let body = answer.whole().await?;
+    if html || body.trim_ascii_start().first() == Some(&b'<') {
+        let page = String::from_utf8_lossy(&body);
+        let cure = "does `url` name the API's base?";
+        return Err(Fault::bad(format!("JSON was expected, a page of HTML came: {cure} {}", one_line(&page))));
+    }
+    reader.whole(&body)
+}
+
+async fn read_events<R: Reader>(mut answer: Answer, mut reader: R) -> Result<R::Out, Fault> {
+    let mut decoder = Decoder::default();
+    loop {
+        let piece = match answer.piece().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break,
+            // The answer was told to its end before the connection broke: nothing is lost.
+            Err(_) if reader.complete() => return reader.finish(),
+            Err(fault) => return Err(fault),
+        };
+        for event in decoder.push(piece.as_ref()).map_err(|error| Fault::bad(error.to_string()))? {
+            if event.data.trim() == DONE {
+                return reader.finish();
+            }
+            take(&mut reader, &event)?;
+        }
+    }
+    let stray = decoder.stray().map(one_line);
+    if let Some(last) = decoder.finish()
+        && last.data.trim() != DONE
+        && !reader.complete()
+    {
+        // The last event has no blank line behind it and may be cut: what cannot be read of it is
+        // told by the truncation below.
+        let _cut = take(&mut reader, &last);
+    }
+    if !reader.complete() {
+        let stray = stray.map(|line| format!("; the server wrote {line}")).unwrap_or_default();
+        return Err(Fault::truncated(format!("the stream ended before it gave a finish reason{stray}")));
+    }
+    reader.finish()
+}
+
+fn take<R: Reader>(reader: &mut R, event: &Event) -> Result<(), Fault> {
+    // A keep-alive may come as an event without data.
+    if event.data.trim().is_empty() { Ok(()) } else { reader.event(&event.data) }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
