@@ -10,5 +10,5 @@ mod judgement;
 pub use confidence::read_confidence;
 pub use exact::{exact_match, foldagent_mended, relaxed_match};
 pub use grader::{GradeStep, Grader};
-pub use judge::{JUDGE_RESPONSE_CHARS_MAX, judge_messages, judge_prompt};
+pub use judge::{JUDGE_RESPONSE_CHARS_MAX, judge_prompt};
 pub use judgement::{Judgement, read_judgement, read_published, read_robust};

@@ -2,12 +2,10 @@
 //! somebody else's text and is quoted as such.
 
 use super::exact::foldagent_mended;
-use crate::message::{Message, Role};
 use crate::profile::JudgeKind;
-use crate::question::Question;
 use crate::untrusted::{ControlTokens, Untrusted};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// Characters of a response that a judge is shown; the rest is left out and the prompt says so.
 pub const JUDGE_RESPONSE_CHARS_MAX: usize = 32_000;
@@ -24,12 +22,6 @@ static PROMPTS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     }
     environment
 });
-
-/// What a judge is sent: its prompt as one user message. Empty if no judge is asked.
-pub fn judge_messages(kind: JudgeKind, question: &Question, response: &str) -> Vec<Arc<Message>> {
-    let prompt = judge_prompt(kind, &question.text, &question.answers, response);
-    prompt.map(|prompt| Arc::new(Message::new(Role::User, prompt))).into_iter().collect()
-}
 
 /// The prompt of a judge: the question, the gold answers (the first is the answer, the others are
 /// aliases) and the response to be judged. None if no judge is asked.
