@@ -286,3 +286,6 @@ impl Searcher {
 fn flat(queries: &[Query]) -> Vec<f32> {
     queries.iter().filter_map(|q| q.vector.as_deref()).flatten().copied().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 //!
 //! The data are looked for at `$LEGWORK_SHARED`, else beside the workspace; without them a reason is printed.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; clippy knows tests only by their attribute")]
+
 use legwork_retrieval::bm25::Bm25Params;
 use legwork_retrieval::corpus::{Corpus, Format};
 use legwork_retrieval::fusion::FusionSettings;

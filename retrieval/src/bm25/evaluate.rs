@@ -70,14 +70,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn seek(&mut self, row: u32) {
         let docs = self.postings.docs();
-        match docs.last() {
-            Some(&last) if last >= row => {
-                if docs.get(self.at).is_some_and(|&doc| doc < row) {
-                    self.at += docs[self.at..].partition_point(|&doc| doc < row);
-                }
-            }
-            Some(_) => self.at = self.postings.seek(row).min(self.postings.docs().len()),
-            None => {}
+        let Some(&last) = docs.last() else { return };
+        if last < row {
+            self.at = self.postings.seek(row).min(self.postings.docs().len());
+        } else if docs.get(self.at).is_some_and(|&doc| doc < row) {
+            self.at += docs[self.at..].partition_point(|&doc| doc < row);
         }
     }
 

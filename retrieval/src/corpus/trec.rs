@@ -198,7 +198,7 @@ fn known(name: &str) -> Option<Tag> {
 }
 
 /// The first `<name>` that `wanted` accepts, with what stands before and after it.
-fn next_tag<'a>(text: &'a str, wanted: impl Fn(&str) -> Option<Tag>) -> Option<(&'a str, Tag, &'a str)> {
+fn next_tag(text: &str, wanted: impl Fn(&str) -> Option<Tag>) -> Option<(&str, Tag, &str)> {
     text.match_indices('<').find_map(|(at, _)| {
         let inside = &text[at + 1..];
         let (name, after) = inside.split_once('>')?;
