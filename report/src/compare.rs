@@ -71,8 +71,9 @@ pub struct Comparison {
     pub total: PairRow,
     /// Every episode that is right in one run only, in the first plan's order.
     pub flips: Vec<Flip>,
-    /// Flips whose other side no grader judged: the run's failure as much as the worker's.
-    pub flips_ungraded: u64,
+    /// Flips of which one side was not run, failed from outside, was cancelled or got no verdict: there
+    /// the run may have changed rather than the worker.
+    pub flips_from_outside: u64,
     /// Differences that were accepted.
     pub accepted: Vec<Difference>,
     /// Other digests that differ: what was changed between the runs.
@@ -160,7 +161,7 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>, options: &CompareOptions) -> Result<Com
         rounds: distinct(|key| key.round.to_string()) as u64,
         tiers,
         total: row("total", &pairs.iter().collect::<Vec<_>>(), options),
-        flips_ungraded: flips.iter().filter(|flip| !(is_graded(flip.a) && is_graded(flip.b))).count() as u64,
+        flips_from_outside: flips.iter().filter(|flip| from_outside(flip.a) || from_outside(flip.b)).count() as u64,
         flips,
         accepted,
         changed: comparable::changed(a.provenance, b.provenance, &options.must_match),
@@ -169,8 +170,12 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>, options: &CompareOptions) -> Result<Com
     })
 }
 
-fn is_graded(outcome: Option<Outcome>) -> bool {
-    outcome.is_some_and(Outcome::is_graded)
+/// Whether the end of an episode says nothing of its worker.
+fn from_outside(outcome: Option<Outcome>) -> bool {
+    match outcome {
+        None | Some(Outcome::Failed(_) | Outcome::Cancelled | Outcome::Ungraded) => true,
+        Some(Outcome::Correct | Outcome::Wrong | Outcome::NoAnswer | Outcome::Exhausted | Outcome::Malformed) => false,
+    }
 }
 
 fn pair<'a>(a: &[Placed<'a>], b: &[Placed<'a>]) -> Vec<Pair<'a>> {

@@ -66,16 +66,14 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
 fn accuracy(comparison: &Comparison) -> Section {
     let (a, b) = (comparison.a.as_str(), comparison.b.as_str());
     let mut table = Table::new(["Tier"]);
-    table = table.numbers(a).numbers("%").numbers("Wilson 95 %").numbers(b).numbers("%").numbers("Wilson 95 %");
+    table = table.numbers(a).numbers("accuracy, Wilson 95 %").numbers(b).numbers("accuracy, Wilson 95 %");
     for (row, total) in rows(comparison) {
         let cells = [
             row.tier.clone(),
             of(&row.a),
-            percent(row.a.rate),
-            interval(&row.a),
+            format!("{}, {}", percent(row.a.rate), interval(&row.a)),
             of(&row.b),
-            percent(row.b.rate),
-            interval(&row.b),
+            format!("{}, {}", percent(row.b.rate), interval(&row.b)),
         ];
         table.row(total, cells);
     }
@@ -154,10 +152,11 @@ fn pairs(comparison: &Comparison) -> Section {
                 .to_owned(),
         ));
     }
-    if comparison.flips_ungraded > 0 {
+    if comparison.flips_from_outside > 0 {
         blocks.push(Block::Note(format!(
-            "{} of {} have a side that no grader judged: there the run may have changed, not the worker.",
-            count(comparison.flips_ungraded),
+            "{} of {} have a side that was not run, failed, was cancelled or got no verdict: there the run may have \
+             changed rather than the worker.",
+            count(comparison.flips_from_outside),
             plural(comparison.flips.len() as u64, "flip"),
         )));
     }

@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_question_without_evidence_is_left_out_and_counted() {
-        let docs = |ids: &[&str]| ids.iter().map(|id| DocId::new(id)).collect::<Vec<_>>();
+        let docs = |ids: &[&str]| ids.iter().map(DocId::new).collect::<Vec<_>>();
         let shown = docs(&["a", "b", "b", "x"]);
         let found: BTreeSet<&DocId> = shown.iter().collect();
         // A document that stands twice in the qrels is one document.

@@ -70,7 +70,7 @@ fn a_failure_that_looks_like_a_regression_is_told_apart() {
     let a: Vec<_> = questions.iter().map(|(id, tier)| record(id, tier, Outcome::Correct)).collect();
     let b = [record("1", "all", Outcome::Failed(FailureKind::TimedOut)), record("2", "all", Outcome::Wrong)];
     let comparison = compared(&plan(questions), &a, &b);
-    assert_eq!((comparison.total.regressed, comparison.flips_ungraded), (3, 2));
+    assert_eq!((comparison.total.regressed, comparison.flips_from_outside), (3, 2));
     assert_eq!(comparison.flips[2].b, None);
     let text = render(&comparison, &[], Format::Text(Charset::Ascii)).unwrap();
     assert!(text.contains("failed (timed out)") && text.contains("not run"), "{text}");

@@ -35,7 +35,8 @@ fn lived(mut record: EpisodeRecord, seed: u64) -> EpisodeRecord {
         record.failure = Some(Failure::new(kind, detail));
     }
     if record.outcome.is_graded() {
-        let confidence = (seed % 13 > 0).then(|| (55 + noise(seed, 46)) as f64 - if right { 0.0 } else { 12.0 });
+        let confidence =
+            (!seed.is_multiple_of(13)).then(|| (55 + noise(seed, 46)) as f64 - if right { 0.0 } else { 12.0 });
         record.verdict = Some(verdict(right, confidence));
     }
     let exhausted = matches!(record.outcome, Outcome::Exhausted);

@@ -130,7 +130,7 @@ fn budget_use_is_a_share_of_what_each_worker_was_lent() {
 
 #[test]
 fn recall_is_averaged_over_questions_that_have_evidence() {
-    let docs = |ids: &[&str]| ids.iter().map(|id| DocId::new(id)).collect::<Vec<_>>();
+    let docs = |ids: &[&str]| ids.iter().map(DocId::new).collect::<Vec<_>>();
     let mut first = record("1", "all", Outcome::Correct);
     (first.retrieved, first.opened) = (docs(&["a", "b"]), docs(&["a"]));
     (first.evidence, first.gold) = (docs(&["a", "b", "c", "d"]), docs(&["a"]));

@@ -153,14 +153,16 @@ fn histogram(histogram: &Histogram, caption: &str) -> Html {
         }
     }
     drawing.line("axis", [4.0, base, WIDTH - 4.0, base]);
-    for (index, label) in [(0, "0"), (tenths / 2, "50"), (tenths, "100 %")] {
-        drawing.text("tick", Anchor::Middle, [(4.0 + step * index as f64).max(8.0), base + 15.0, 40.0], label);
-    }
+    let end = 4.0 + step * tenths as f64;
+    drawing.text("tick", Anchor::Start, [4.0, base + 16.0, 30.0], "0");
+    drawing.text("tick", Anchor::Middle, [(4.0 + end) / 2.0, base + 16.0, 40.0], "50");
+    drawing.text("tick", Anchor::End, [end, base + 16.0, 40.0], "100 %");
+    drawing.text("tick", Anchor::Middle, [left(tenths) + step / 2.0, base + 16.0, 40.0], "over");
     if let Some(mean) = histogram.mean.filter(|mean| mean.get() <= 1.0) {
         let x = 4.0 + step * tenths as f64 * mean.get();
-        drawing.line("mean", [x, top - 6.0, x, base]);
+        drawing.line("mean", [x, base, x, base + 7.0]);
     }
-    let mean = histogram.mean.map(|mean| format!(" · dashed: mean {}", percent(Some(mean)))).unwrap_or_default();
+    let mean = histogram.mean.map(|mean| format!(" · mark: mean {}", percent(Some(mean)))).unwrap_or_default();
     let axis = format!("{}{mean}", histogram.axis);
     drawing.text("tick", Anchor::Middle, [WIDTH / 2.0, base + 32.0, WIDTH], &axis);
     drawing.finish(caption)
