@@ -61,10 +61,8 @@ pub fn kappa<const K: usize>(matrix: &[[u64; K]; K]) -> Kappa {
         let column: f64 = matrix.iter().map(|row| row[category] as f64).sum();
         observed += matrix[category][category] as f64 / n;
         expected += (row / n) * (column / n);
-        if row == n && column == n {
-            return Kappa::Undefined { reason: KappaUndefined::OneCategory, items };
-        }
     }
+    // Chance agrees fully only if both used one and the same category: then this is 0/0.
     match (Finite::new((observed - expected) / (1.0 - expected)), Finite::new(observed), Finite::new(expected)) {
         (Some(kappa), Some(observed), Some(expected)) => Kappa::Defined { kappa, observed, expected, items },
         _ => Kappa::Undefined { reason: KappaUndefined::OneCategory, items },
