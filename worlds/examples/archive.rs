@@ -18,7 +18,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write(&folder.join("train.jsonl"), |sink| plain::write_questions(&world.train, sink))?;
     write(&folder.join("test.jsonl"), |sink| plain::write_questions(&world.test, sink))?;
     let mut out = std::io::stdout();
-    writeln!(out, "{} documents, {} train and {} test questions", world.documents.len(), world.train.len(), world.test.len())?;
+    writeln!(
+        out,
+        "{} documents, {} train and {} test questions",
+        world.documents.len(),
+        world.train.len(),
+        world.test.len()
+    )?;
     writeln!(out, "generated in {took:?}\n{:#?}", world.digests()?)?;
     Ok(())
 }

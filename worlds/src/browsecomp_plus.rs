@@ -44,27 +44,41 @@ pub fn parse_obfuscated(name: &str, bytes: &[u8], canary: &Canary) -> Result<Bro
     gather(Source::bytes(name, bytes), Some(canary))
 }
 
-/// Writes the obfuscated form: every text but `query_id` is closed with the canary.
+/// Writes the obfuscated form: every text but `query_id` is closed with the canary. The form holds one answer and the
+/// text of every document; a question that has more answers or lacks a text is refused. Tiers and steps have no
+/// place in it.
 pub fn write_obfuscated(set: &BrowseCompPlus, canary: &Canary, sink: &mut dyn Write) -> Result<(), WorldError> {
     let cipher = Cipher::new(canary);
     let texts: BTreeMap<&DocId, &WorldDocument> = set.documents.iter().map(|d| (&d.docid, d)).collect();
     for question in &set.questions {
-        let documents = |docids: &[DocId]| -> Vec<DocumentRecord> {
-            let held = docids.iter().filter_map(|docid| texts.get(docid));
-            held.map(|document| DocumentRecord::closed(document, &cipher)).collect()
+        let documents = |docids: &[DocId]| -> Result<Vec<DocumentRecord>, WorldError> {
+            let closed = |docid: &DocId| {
+                let text = texts.get(docid).map(|document| DocumentRecord::closed(document, &cipher));
+                text.ok_or_else(|| {
+                    does_not_fit(question, "the text of every document", format!("{docid:?} without one"))
+                })
+            };
+            docids.iter().map(closed).collect()
+        };
+        let [answer] = question.answers.as_slice() else {
+            return Err(does_not_fit(question, "one answer", format!("{} answers", question.answers.len())));
         };
         let negative = set.negatives.get(&question.id).map_or(&[][..], Vec::as_slice);
         let record = Closed {
             query_id: question.id.as_str(),
             query: cipher.close(&question.text),
-            answer: cipher.close(question.answers.first().map_or("", String::as_str)),
-            gold_docs: documents(&question.gold),
-            negative_docs: documents(negative),
-            evidence_docs: documents(&question.evidence),
+            answer: cipher.close(answer),
+            gold_docs: documents(&question.gold)?,
+            negative_docs: documents(negative)?,
+            evidence_docs: documents(&question.evidence)?,
         };
         write_line(&record, "the obfuscated questions", sink)?;
     }
     Ok(())
+}
+
+fn does_not_fit(question: &Question, expected: &'static str, got: String) -> WorldError {
+    WorldError::DoesNotFit { id: question.id.to_string(), expected, got }
 }
 
 #[derive(Serialize)]
@@ -105,8 +119,7 @@ impl DocumentRecord {
     }
 }
 
-const RECORD: &str =
-    "a BrowseComp-Plus record {\"query_id\", \"query\", \"answer\", \"gold_docs\", \"negative_docs\", \"evidence_docs\"}";
+const RECORD: &str = "a BrowseComp-Plus record {\"query_id\", \"query\", \"answer\", \"gold_docs\", \"negative_docs\", \"evidence_docs\"}";
 
 fn gather(source: Source<'_>, canary: Option<&Canary>) -> Result<BrowseCompPlus, WorldError> {
     let cipher = canary.map(Cipher::new);

@@ -15,7 +15,8 @@ pub const TRACE_WORDS: usize = 13;
 /// digit taken as space. Texts that differ only so are the same question.
 pub fn normalised(question: &str) -> String {
     let folded: String = question.nfkc().flat_map(char::to_lowercase).collect();
-    let words: Vec<&str> = folded.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        folded.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
@@ -135,7 +136,10 @@ mod tests {
     fn case_space_punctuation_and_compatibility_forms_do_not_matter() {
         assert_eq!(normalised("  Who—really—WROTE \u{fb01}ve “plays”?\n"), "who really wrote five plays");
         // printf 'who really wrote five plays' | sha256sum
-        assert_eq!(question_hash("Who really wrote: ﬁve plays?!"), "d4ef8c90d0e3ced2e9021d27f193c45b376ba9372c3d64b46ba76f25ad027bba");
+        assert_eq!(
+            question_hash("Who really wrote: ﬁve plays?!"),
+            "d4ef8c90d0e3ced2e9021d27f193c45b376ba9372c3d64b46ba76f25ad027bba"
+        );
         assert_ne!(question_hash("Who wrote 5 plays?"), question_hash("Who wrote 6 plays?"));
     }
 
@@ -143,7 +147,8 @@ mod tests {
     fn overlaps_name_both_questions_and_what_they_share() {
         let train = [question("a", "Who wrote it?", &["d1", "d2"]), question("b", "Where?", &["d3"])];
         let test = [question("b", "When?", &["d3"]), question("c", "who wrote it", &["d2", "d1"])];
-        let found: Vec<_> = overlaps(&train, &test).into_iter().map(|o| (o.train.to_string(), o.test.to_string(), o.shared)).collect();
+        let found: Vec<_> =
+            overlaps(&train, &test).into_iter().map(|o| (o.train.to_string(), o.test.to_string(), o.shared)).collect();
         let expected = [("a", "c", Shared::Text), ("a", "c", Shared::Evidence), ("b", "b", Shared::Id)];
         assert_eq!(found, expected.map(|(train, test, shared)| (train.to_owned(), test.to_owned(), shared)));
     }
@@ -152,9 +157,10 @@ mod tests {
     fn a_quoted_question_is_found_in_a_text_and_a_part_of_thirteen_words_is_enough() {
         let long = "In which town was the teacher of the person who founded the school of two rivers born?";
         let traces = Traces::of(&[question("long", long, &[]), question("short", "Who wrote it?", &[])]);
-        let quoted = "Notes: WHO wrote it; also: the teacher of the person who founded the school of two rivers, then";
+        let quoted =
+            "Notes: WHO wrote it; also: town was the teacher of the person who founded the school of two rivers, then";
         assert_eq!(traces.found_in(quoted), BTreeSet::from(["long".into(), "short".into()]));
-        assert!(traces.found_in("the teacher of the person who founded a school").is_empty());
+        assert!(traces.found_in("town was the teacher of the person who founded the house of two rivers").is_empty());
         assert!(Traces::of(&[question("none", "?!", &[])]).found_in("?! anything").is_empty());
     }
 }

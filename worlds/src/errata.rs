@@ -58,7 +58,10 @@ impl Errata {
     pub fn parse(name: &str, text: &str) -> Result<Errata, WorldError> {
         let bad = |problem, cure| WorldError::BadErratum { file: name.to_owned(), problem, cure };
         let list: List = toml::from_str(text).map_err(|error| {
-            bad(error.to_string().trim_end().to_owned(), "write [[erratum]] tables with `question`, `answers` and `reason`")
+            bad(
+                error.to_string().trim_end().to_owned(),
+                "write [[erratum]] tables with `question`, `answers` and `reason`",
+            )
         })?;
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         let mut errata = Vec::new();
@@ -71,10 +74,16 @@ impl Errata {
                 return Err(bad(problem, "keep one of the two"));
             }
             if erratum.answers.is_empty() || erratum.answers.iter().any(|answer| answer.trim().is_empty()) {
-                return Err(bad(format!("line {line}: question {id:?} gets an empty answer"), "write the right answer"));
+                return Err(bad(
+                    format!("line {line}: question {id:?} gets an empty answer"),
+                    "write the right answer",
+                ));
             }
             if erratum.reason.trim().is_empty() {
-                return Err(bad(format!("line {line}: question {id:?} has no reason"), "say why the published answer is wrong"));
+                return Err(bad(
+                    format!("line {line}: question {id:?} has no reason"),
+                    "say why the published answer is wrong",
+                ));
             }
             errata.push(erratum);
         }
@@ -115,7 +124,8 @@ impl Errata {
 mod tests {
     use super::*;
 
-    const LIST: &str = "[[erratum]]\nquestion = \"7\"\nanswers = [\"Kelmvoor\", \"Kelm\"]\nreason = \"a typo in the set\"\n";
+    const LIST: &str =
+        "[[erratum]]\nquestion = \"7\"\nanswers = [\"Kelmvoor\", \"Kelm\"]\nreason = \"a typo in the set\"\n";
 
     fn questions() -> Vec<Question> {
         let line = br#"{"id": "7", "question": "Which town?", "answers": ["Klemvoor"]}"#;
@@ -127,7 +137,10 @@ mod tests {
         let mut set = questions();
         let corrected = Errata::parse("errata.toml", LIST).unwrap().apply(&mut set).unwrap();
         assert_eq!(set[0].answers, ["Kelmvoor", "Kelm"]);
-        assert_eq!((corrected[0].before.as_slice(), corrected[0].reason.as_str()), (&["Klemvoor".to_owned()][..], "a typo in the set"));
+        assert_eq!(
+            (corrected[0].before.as_slice(), corrected[0].reason.as_str()),
+            (&["Klemvoor".to_owned()][..], "a typo in the set")
+        );
     }
 
     #[test]

@@ -80,7 +80,9 @@ pub enum WorldError {
         message: String,
     },
     /// A text holds half of a surrogate pair.
-    #[error("{place}: expected text, got half of a surrogate pair ({escape}); the text was cut inside a character: restore it from its source")]
+    #[error(
+        "{place}: expected text, got half of a surrogate pair ({escape}); the text was cut inside a character: restore it from its source"
+    )]
     LoneSurrogate {
         /// Where.
         place: Place,
@@ -112,7 +114,9 @@ pub enum WorldError {
         id: String,
     },
     /// A document came twice with different contents.
-    #[error("{place}: document {docid:?} differs from the one of that id at {first}; one id is one text: correct one of the two")]
+    #[error(
+        "{place}: document {docid:?} differs from the one of that id at {first}; one id is one text: correct one of the two"
+    )]
     DocumentDiffers {
         /// The second place.
         place: Place,
@@ -138,7 +142,9 @@ pub enum WorldError {
         id: String,
     },
     /// Questions need documents that the corpus lacks.
-    #[error("{count} needed documents are not in the corpus, first {docid:?} of question {question:?}; add the corpus file that holds them, or allow missing documents to have them listed")]
+    #[error(
+        "{count} needed documents are not in the corpus, first {docid:?} of question {question:?}; add the corpus file that holds them, or allow missing documents to have them listed"
+    )]
     MissingDocuments {
         /// How many (question, document) pairs.
         count: usize,
@@ -174,6 +180,18 @@ pub enum WorldError {
         field: String,
         /// What failed.
         why: &'static str,
+    },
+    /// A question cannot be written in a form without losing something.
+    #[error(
+        "question {id:?} has {got}, and the form holds {expected}; write the plain form, or give it what the form holds"
+    )]
+    DoesNotFit {
+        /// The question.
+        id: String,
+        /// What the form holds.
+        expected: &'static str,
+        /// What the question has.
+        got: String,
     },
     /// A parquet file cannot be read as the expected table.
     #[error("{file}: expected a parquet table with {expected}, got {got}; fetch the file again or check its schema")]

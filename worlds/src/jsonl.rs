@@ -181,7 +181,12 @@ impl Seen {
 pub(crate) fn without_nul(place: &Place, field: &str, text: &str) -> Result<(), WorldError> {
     if text.contains('\0') {
         let cure = "remove it: NUL ends a text in many tools and hides what follows";
-        return Err(WorldError::BadText { place: place.clone(), field: field.to_owned(), got: "a NUL character", cure });
+        return Err(WorldError::BadText {
+            place: place.clone(),
+            field: field.to_owned(),
+            got: "a NUL character",
+            cure,
+        });
     }
     Ok(())
 }

@@ -73,14 +73,13 @@ struct StepRecord {
     gold_docid: Option<IdText>,
 }
 
-const RECORD: &str = "a multihop question {\"id\", \"question\", \"answers\", \"tier\", \"gold_docids\", \"decomposition\"}";
+const RECORD: &str =
+    "a multihop question {\"id\", \"question\", \"answers\", \"tier\", \"gold_docids\", \"decomposition\"}";
 
 fn questions(source: Source<'_>, seen: &mut Seen) -> Result<Vec<Question>, WorldError> {
     let file = source.name.clone();
     let mut questions = Vec::new();
-    source.records(RECORD, |place, record: Record| {
-        take_question(&mut questions, seen, &place, question(record))
-    })?;
+    source.records(RECORD, |place, record: Record| take_question(&mut questions, seen, &place, question(record)))?;
     not_empty(questions, &file, "questions")
 }
 
@@ -105,5 +104,48 @@ fn question(record: Record) -> Question {
         gold,
         evidence,
         decomposition,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r##"{"id": "q", "question": "Who?", "answers": ["Ann"], "dataset": "musique", "tier": "hard", "gold_docids": ["w1", "w2"], "decomposition": [{"question": "a >> b", "answer": "Bob", "gold_docid": "w1"}, {"question": "#1 >> c", "answer": "Ann", "gold_docid": "w2"}]}"##;
+
+    #[test]
+    fn needed_documents_are_evidence_and_the_last_step_holds_the_answer() {
+        let question = &parse_questions("t.jsonl", LINE.as_bytes()).unwrap()[0];
+        assert_eq!(question.evidence, ["w1".into(), "w2".into()]);
+        assert_eq!(question.gold, ["w2".into()]);
+        assert_eq!(question.decomposition[1].question, "#1 >> c");
+    }
+
+    #[test]
+    fn without_steps_every_needed_document_counts_as_gold() {
+        let start = LINE.find(", \"decomposition\"").unwrap();
+        let line = format!("{}, \"decomposition\": null}}", &LINE[..start]);
+        assert_eq!(parse_questions("t.jsonl", line.as_bytes()).unwrap()[0].gold.len(), 2);
+    }
+
+    #[test]
+    fn a_question_of_both_splits_is_refused_by_its_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("corpus.jsonl", "{\"docid\": \"w1\", \"text\": \"x\"}\n{\"docid\": \"w2\", \"text\": \"y\"}\n");
+        write("train.jsonl", LINE);
+        write("test.jsonl", LINE);
+        let files = Files::of_folder(folder.path(), false);
+        let error = read(&files, Missing::Refuse).unwrap_err().to_string();
+        assert!(
+            error.contains("test.jsonl:1: the question id \"q\" stands already at") && error.contains("train.jsonl:1"),
+            "{error}"
+        );
+        write("train.jsonl", &LINE.replace("\"q\"", "\"p\""));
+        assert!(read(&files, Missing::Refuse).is_ok());
+        write("corpus.jsonl", "{\"docid\": \"w1\", \"text\": \"x\"}\n");
+        let error = read(&files, Missing::Refuse).unwrap_err().to_string();
+        assert!(error.contains("2 needed documents are not in the corpus, first \"w2\" of question \"p\""), "{error}");
+        assert_eq!(read(&files, Missing::List).unwrap().1.len(), 2);
     }
 }

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 
-const QUESTION: &str =
-    "a question {\"id\", \"question\", \"answers\", and optionally \"tier\", \"gold\", \"evidence\", \"decomposition\"}";
+const QUESTION: &str = "a question {\"id\", \"question\", \"answers\", and optionally \"tier\", \"gold\", \"evidence\", \"decomposition\"}";
 const DOCUMENT: &str = "a document {\"docid\", \"text\", and optionally \"title\", \"url\"}";
 
 /// Reads the questions of a file.

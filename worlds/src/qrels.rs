@@ -188,7 +188,9 @@ mod tests {
         let message = |bytes: &[u8]| Qrels::parse("q.txt", bytes).unwrap_err().to_string();
         assert!(message(b"1 0 d1 1\n1 0 d2\n").contains("q.txt:2: expected `query 0 docid relevance`, got 3 columns"));
         assert!(message(b"1 0 d1 yes\n").contains("no whole number"));
-        assert!(message(b"1 0 d1 1\n1 0 d1 1\n").contains("q.txt:2: the judgement id \"1 d1\" stands already at q.txt:1"));
+        assert!(
+            message(b"1 0 d1 1\n1 0 d1 1\n").contains("q.txt:2: the judgement id \"1 d1\" stands already at q.txt:1")
+        );
         assert!(message(b"").contains("expected judgements, got none"));
     }
 }

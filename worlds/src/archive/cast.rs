@@ -176,7 +176,8 @@ impl Cast {
         for (at, born) in births.into_iter().enumerate() {
             let town = *self.draw.pick_skewed(&self.towns);
             let feminine = self.draw.chance(50);
-            let wants_namesake = twins < NAMESAKE_PAIRS && at % (PERSONS / NAMESAKE_PAIRS) == PERSONS / NAMESAKE_PAIRS - 1;
+            let wants_namesake =
+                twins < NAMESAKE_PAIRS && at % (PERSONS / NAMESAKE_PAIRS) == PERSONS / NAMESAKE_PAIRS - 1;
             let name = self.person_name(town, feminine, wants_namesake, &names);
             let id = self.add(Kind::Person, name.clone(), None);
             self.base.entity_mut(id).feminine = feminine;
@@ -195,7 +196,13 @@ impl Cast {
         }
     }
 
-    fn person_name(&mut self, town: EntityId, feminine: bool, twin: bool, names: &BTreeMap<String, EntityId>) -> String {
+    fn person_name(
+        &mut self,
+        town: EntityId,
+        feminine: bool,
+        twin: bool,
+        names: &BTreeMap<String, EntityId>,
+    ) -> String {
         if twin {
             let of_gender = |id: &EntityId| {
                 let entity = self.base.entity(*id);
@@ -275,17 +282,19 @@ impl Cast {
             let near = |p: &Person, taken: &BTreeSet<EntityId>| {
                 p.id != one.id && (one.born - p.born).abs() <= 12 && !taken.contains(&p.id)
             };
-            if self.draw.chance(22) && !married.contains(&one.id) {
-                if let Some(spouse) = self.someone(|p| near(p, &married)) {
-                    self.join(one.id, Relation::MarriedTo, spouse.id);
-                    married.extend([one.id, spouse.id]);
-                }
+            if self.draw.chance(22)
+                && !married.contains(&one.id)
+                && let Some(spouse) = self.someone(|p| near(p, &married))
+            {
+                self.join(one.id, Relation::MarriedTo, spouse.id);
+                married.extend([one.id, spouse.id]);
             }
-            if self.draw.chance(12) && !rivals.contains(&one.id) {
-                if let Some(rival) = self.someone(|p| near(p, &rivals)) {
-                    self.join(one.id, Relation::RivalOf, rival.id);
-                    rivals.extend([one.id, rival.id]);
-                }
+            if self.draw.chance(12)
+                && !rivals.contains(&one.id)
+                && let Some(rival) = self.someone(|p| near(p, &rivals))
+            {
+                self.join(one.id, Relation::RivalOf, rival.id);
+                rivals.extend([one.id, rival.id]);
             }
         }
     }
@@ -359,9 +368,9 @@ fn titled(word: Word) -> String {
 }
 
 const EPITHET_FIRST: &[&str] = &[
-    "Amber", "Glass", "Quiet", "Iron", "Barefoot", "Seventh", "Crooked", "Lesser", "Hollow", "Winter", "Copper", "Salt",
-    "Paper", "Morning", "Velvet", "Ashen", "Tallow", "Northern", "Unbroken", "Second", "Laughing", "Marble", "Hasty",
-    "Scarlet",
+    "Amber", "Glass", "Quiet", "Iron", "Barefoot", "Seventh", "Crooked", "Lesser", "Hollow", "Winter", "Copper",
+    "Salt", "Paper", "Morning", "Velvet", "Ashen", "Tallow", "Northern", "Unbroken", "Second", "Laughing", "Marble",
+    "Hasty", "Scarlet",
 ];
 
 const EPITHET_SECOND: &[&str] = &[

@@ -282,20 +282,24 @@ impl FactBase {
 
     /// The first object of `relation` for the subject.
     pub fn object(&self, subject: EntityId, relation: Relation) -> Option<&Value> {
-        self.about(subject).iter().map(|id| self.fact(*id)).find(|fact| fact.relation == relation).map(|fact| &fact.object)
+        self.about(subject)
+            .iter()
+            .map(|id| self.fact(*id))
+            .find(|fact| fact.relation == relation)
+            .map(|fact| &fact.object)
     }
 
     /// The fact that makes `condition` hold of `found`, given what earlier steps found.
     pub fn witness(&self, condition: &Condition, found: &Value, earlier: &[Value]) -> Option<FactId> {
-        self.matching(condition, earlier).into_iter().find(|id| side(self.fact(*id), condition.role) == *found)
+        self.matching(condition, earlier).into_iter().find(|(_, value)| value == found).map(|(id, _)| id)
     }
 
     /// Everything that satisfies one step, given what earlier steps found.
     pub fn answers(&self, sought: &Sought, earlier: &[Value]) -> BTreeSet<Value> {
         let mut found: Option<BTreeSet<Value>> = None;
         for condition in &sought.conditions {
-            let satisfying = self.matching(condition, earlier).into_iter();
-            let satisfying: BTreeSet<Value> = satisfying.map(|id| side(self.fact(id), condition.role)).collect();
+            let satisfying: BTreeSet<Value> =
+                self.matching(condition, earlier).into_iter().map(|(_, value)| value).collect();
             found = Some(match found {
                 None => satisfying,
                 Some(before) => before.intersection(&satisfying).cloned().collect(),
@@ -319,12 +323,14 @@ impl FactBase {
         Some(path)
     }
 
-    fn matching(&self, condition: &Condition, earlier: &[Value]) -> Vec<FactId> {
+    /// Every fact that satisfies a condition, with what it finds. Whoever led an event took part in it, too.
+    fn matching(&self, condition: &Condition, earlier: &[Value]) -> Vec<(FactId, Value)> {
+        let found = |id: FactId, role| (id, side(self.fact(id), role));
         let given = match &condition.given {
             Term::Years(first, last) => {
                 let all = self.by_relation.get(&condition.relation).map_or(&[][..], Vec::as_slice).iter().copied();
                 let inside = |id: &FactId| self.fact(*id).object.year().is_some_and(|y| (*first..=*last).contains(&y));
-                return all.filter(inside).collect();
+                return all.filter(inside).map(|id| found(id, condition.role)).collect();
             }
             Term::Is(value) => value,
             Term::Step(step) => match earlier.get(*step) {
@@ -332,13 +338,23 @@ impl FactBase {
                 None => return Vec::new(),
             },
         };
-        match condition.role {
-            Role::Subject => self.saying(condition.relation, given).to_vec(),
-            Role::Object => {
-                let Some(subject) = given.entity() else { return Vec::new() };
-                let about = self.about(subject).iter().copied();
-                about.filter(|id| self.fact(*id).relation == condition.relation).collect()
+        let mut matching = self.on_side(condition.relation, condition.role, given);
+        if condition.relation == Relation::TookPartIn {
+            let other = if condition.role == Role::Subject { Role::Object } else { Role::Subject };
+            matching.extend(self.on_side(Relation::LedBy, other, given));
+        }
+        matching
+    }
+
+    /// The facts of `relation` with `given` on the side that is not sought, and what stands on the sought side.
+    fn on_side(&self, relation: Relation, sought: Role, given: &Value) -> Vec<(FactId, Value)> {
+        let with_value = |id: &FactId| (*id, side(self.fact(*id), sought));
+        match (sought, given.entity()) {
+            (Role::Subject, _) => self.saying(relation, given).iter().map(with_value).collect(),
+            (Role::Object, Some(subject)) => {
+                self.about(subject).iter().filter(|id| self.fact(**id).relation == relation).map(with_value).collect()
             }
+            (Role::Object, None) => Vec::new(),
         }
     }
 }

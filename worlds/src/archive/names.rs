@@ -81,8 +81,7 @@ impl Namer {
             him: Vec::new(),
             family: Vec::new(),
         };
-        for tongue in 0..TONGUES {
-            let of = &SPOKEN[tongue];
+        for (tongue, of) in SPOKEN.iter().enumerate() {
             let her = namer.pool(tongue, of.given_her, GIVEN_NAMES);
             let him = namer.pool(tongue, of.given_him, GIVEN_NAMES);
             let family = namer.pool(tongue, of.family, FAMILY_NAMES);
@@ -149,8 +148,20 @@ impl Namer {
             name.push_str(self.draw.pick::<&str>(&["r", "l", "v", "n"]));
         }
         name.push_str(ending);
-        capitalised(&name)
+        capitalised(&smoothed(&name))
     }
+}
+
+/// The name without letters three in a row, and without a doubled `w` or `y`, which no tongue here has.
+fn smoothed(name: &str) -> String {
+    let mut smooth: Vec<char> = Vec::new();
+    for letter in name.chars() {
+        let run = smooth.iter().rev().take_while(|before| **before == letter).count();
+        if run < 2 && !(run == 1 && matches!(letter, 'w' | 'y' | 'h' | 'q' | 'x')) {
+            smooth.push(letter);
+        }
+    }
+    smooth.into_iter().collect()
 }
 
 /// The text with its first letter in upper case.

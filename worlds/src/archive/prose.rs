@@ -40,9 +40,9 @@ const BY_ALIAS_PERCENT: usize = 35;
 /// Which side tells a fact.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
-    BySubject,
-    ByObject,
-    ByBoth,
+    SubjectOnly,
+    ObjectOnly,
+    Both,
 }
 
 /// Writes every article of the base.
@@ -51,10 +51,10 @@ pub(super) fn write(base: &FactBase, seed: u64) -> Articles {
     let told = placements(base, &mut draw);
     let mut tellings: BTreeMap<EntityId, Vec<(FactId, bool)>> = BTreeMap::new();
     for (id, fact) in base.facts() {
-        if told[&id] != Told::ByObject {
+        if told[&id] != Told::ObjectOnly {
             tellings.entry(fact.subject).or_default().push((id, true));
         }
-        if let (Some(object), true) = (fact.object.entity(), told[&id] != Told::BySubject) {
+        if let (Some(object), true) = (fact.object.entity(), told[&id] != Told::SubjectOnly) {
             tellings.entry(object).or_default().push((id, false));
         }
     }
@@ -73,19 +73,19 @@ fn placements(base: &FactBase, draw: &mut Draw) -> BTreeMap<FactId, Told> {
     let mut told = BTreeMap::new();
     for (id, fact) in base.facts() {
         let choice = match draw.below(20) {
-            0..9 => Told::BySubject,
-            9..14 => Told::ByObject,
-            _ => Told::ByBoth,
+            0..9 => Told::SubjectOnly,
+            9..14 => Told::ObjectOnly,
+            _ => Told::Both,
         };
         let choice = match fact.object.entity() {
             Some(object) if has_object_side(base, fact) => {
                 let count = inbound.entry(object).or_default();
                 let person = base.entity(object).kind == Kind::Person;
                 let room = *count < if person { INBOUND_PERSON_MAX } else { INBOUND_THING_MAX };
-                *count += usize::from(room && choice != Told::BySubject);
-                if room { choice } else { Told::BySubject }
+                *count += usize::from(room && choice != Told::SubjectOnly);
+                if room { choice } else { Told::SubjectOnly }
             }
-            _ => Told::BySubject,
+            _ => Told::SubjectOnly,
         };
         told.insert(id, choice);
     }
@@ -147,7 +147,7 @@ impl<'a> Article<'a> {
             let (sentence, surface, by_alias) = if fact.relation == Relation::KindOf {
                 (None, sort_of(self.base, self.id).to_owned(), false)
             } else {
-                let may_alias = told[fact_id] == Told::ByBoth && !as_subject;
+                let may_alias = told[fact_id] == Told::Both && !as_subject;
                 let (sentence, surface, by_alias) = self.sentence(fact, *as_subject, may_alias);
                 (Some(sentence), surface, by_alias)
             };
@@ -172,10 +172,10 @@ impl<'a> Article<'a> {
         match other {
             Value::Entity(id) => {
                 let entity = self.base.entity(*id);
-                if let (true, Some(Value::Name(alias))) = (may_alias, self.base.object(*id, Relation::AlsoCalled)) {
-                    if self.draw.chance(BY_ALIAS_PERCENT) {
-                        return (alias.to_string(), alias.to_string(), true);
-                    }
+                if let (true, Some(Value::Name(alias))) = (may_alias, self.base.object(*id, Relation::AlsoCalled))
+                    && self.draw.chance(BY_ALIAS_PERCENT)
+                {
+                    return (alias.to_string(), alias.to_string(), true);
                 }
                 let mut shown = mention(entity);
                 if entity.kind == Kind::Person && (entity.namesake || self.draw.chance(25)) {
@@ -310,7 +310,10 @@ mod tests {
 
     #[test]
     fn the_article_agrees_with_the_next_word() {
-        assert_eq!(articles_agreeing("A uneven and a dry road, a obscure one"), "An uneven and a dry road, an obscure one");
+        assert_eq!(
+            articles_agreeing("A uneven and a dry road, a obscure one"),
+            "An uneven and a dry road, an obscure one"
+        );
         assert_eq!(with_article("opera"), "an opera");
         assert_eq!(with_article("mural"), "a mural");
     }

@@ -28,6 +28,11 @@ const WALKS_PER_QUESTION_MAX: usize = 4_000;
 /// Training questions that may share one answer, so that no answer is worth guessing.
 const TRAIN_ANSWER_REPEATS_MAX: usize = 3;
 
+/// An easy question rests on so many documents at least.
+const EVIDENCE_EASY_MIN: usize = 2;
+/// A medium or hard question rests on so many documents at least.
+const EVIDENCE_MIN: usize = 3;
+
 /// A question with its proof.
 pub(super) struct Riddle {
     pub(super) question: Question,
@@ -214,7 +219,11 @@ impl Seeker<'_> {
         let named_sort = target.kind != Kind::Province && target.kind != Kind::River;
         if named_sort && (!alone || (target.kind != Kind::Person && self.draw.chance(50))) {
             let sort = self.base.object(link.to, Relation::KindOf)?.clone();
-            sought.conditions.push(Condition { relation: Relation::KindOf, role: Role::Subject, given: Term::Is(sort) });
+            sought.conditions.push(Condition {
+                relation: Relation::KindOf,
+                role: Role::Subject,
+                given: Term::Is(sort),
+            });
         }
         if self.base.answers(&sought, &walk.path).len() != 1 {
             return None;
@@ -271,7 +280,8 @@ impl Seeker<'_> {
         }
         let last = witnesses.last().and_then(|facts| facts.first()).map(|id| key(self.base.fact(*id)));
         if split == "test" {
-            return !self.kept.test_answers.contains(answer) && last.is_some_and(|k| !self.kept.last_facts.contains(&k));
+            return !self.kept.test_answers.contains(answer)
+                && last.is_some_and(|k| !self.kept.last_facts.contains(&k));
         }
         let repeats = self.kept.train_answers.get(answer).copied().unwrap_or(0);
         let mut keys = witnesses.iter().flatten().map(|id| key(self.base.fact(*id)));
@@ -306,11 +316,8 @@ impl Seeker<'_> {
     ) -> Option<Question> {
         let wording = Wording::new(self.base, path, tier == "hard");
         let is_junction = query.steps.len() == 4 && !query.steps[1].conditions.iter().any(follows);
-        let text = if is_junction {
-            wording.junction(query, &mut self.draw)?
-        } else {
-            wording.chain(query, &mut self.draw)
-        };
+        let text =
+            if is_junction { wording.junction(query, &mut self.draw)? } else { wording.chain(query, &mut self.draw) };
         let mut evidence: Vec<DocId> = Vec::new();
         let mut decomposition = Vec::new();
         let mut gold = Vec::new();
@@ -332,6 +339,10 @@ impl Seeker<'_> {
             }
         }
         gold.iter().for_each(|docid| push_new(&mut evidence, docid.clone()));
+        let wanted = if tier == "easy" { EVIDENCE_EASY_MIN } else { EVIDENCE_MIN };
+        if evidence.len() < wanted {
+            return None;
+        }
         let answers = self.answers(path.last()?);
         Some(Question { id: id.clone(), text, answers, tier: tier.to_owned(), gold, evidence, decomposition })
     }
@@ -358,7 +369,8 @@ impl Seeker<'_> {
         match answer {
             Value::Entity(id) => {
                 let also = self.base.object(*id, Relation::AlsoCalled);
-                let alias = also.and_then(|value| if let Value::Name(name) = value { Some(name.to_string()) } else { None });
+                let alias =
+                    also.and_then(|value| if let Value::Name(name) = value { Some(name.to_string()) } else { None });
                 std::iter::once(self.base.entity(*id).name.clone()).chain(alias).collect()
             }
             Value::Day(day) => day.forms(),

@@ -3,10 +3,10 @@
 
 use super::draw::Draw;
 use super::facts::{Condition, FactBase, Kind, Query, Relation, Role, Sought, Term, Value};
+use super::lexicon;
 use super::names::capitalised;
 use super::phrasing::{phrasing, value_question};
 use super::prose::{mention, with_article};
-use super::lexicon;
 
 /// Words steps and questions of one base.
 pub(super) struct Wording<'a> {
@@ -49,11 +49,13 @@ impl<'a> Wording<'a> {
         match frame {
             0 => ask,
             1 => {
-                let described = self.predicates(first, &mut |_| String::new(), &mut |variants| *draw.pick::<&str>(variants));
+                let described =
+                    self.predicates(first, &mut |_| String::new(), &mut |variants| *draw.pick::<&str>(variants));
                 format!("{} {described}. {ask}", capitalised(&with_article(&head)))
             }
             _ => {
-                let described = self.predicates(first, &mut |_| String::new(), &mut |variants| *draw.pick::<&str>(variants));
+                let described =
+                    self.predicates(first, &mut |_| String::new(), &mut |variants| *draw.pick::<&str>(variants));
                 format!("{ask} The {head} in question {described}.")
             }
         }
@@ -71,7 +73,7 @@ impl<'a> Wording<'a> {
         let first = self.predicates(one, &mut nothing, &mut pick);
         let second = self.predicates(two, &mut nothing, &mut pick);
         let joined = self.predicates(both, &mut |step| format!("that {}", heads[step]), &mut pick);
-        let third = format!("this third {}", lexicon::noun(both.kind?));
+        let third = format!("this last-named {}", lexicon::noun(both.kind?));
         let ask = self.asks(asked, &mut |_| third.clone(), &mut pick);
         Some(format!(
             "{} {first}. {} {second}. {} {joined}. {ask}",
@@ -88,7 +90,11 @@ impl<'a> Wording<'a> {
         }
         let head = self.head(sought);
         let predicates = self.predicates(sought, given, pick);
-        if head == lexicon::noun(Kind::Person) { format!("Who {predicates}?") } else { format!("Which {head} {predicates}?") }
+        if head == lexicon::noun(Kind::Person) {
+            format!("Who {predicates}?")
+        } else {
+            format!("Which {head} {predicates}?")
+        }
     }
 
     fn asks_for_value(&self, sought: &Sought, given: &mut Given<'_>, pick: &mut Pick<'_>) -> String {
@@ -100,8 +106,7 @@ impl<'a> Wording<'a> {
             Term::Years(..) => None,
         };
         let templates = value_question(condition.relation, kind.unwrap_or(Kind::Person));
-        let template = templates.map_or("What is known of {x}?", pick);
-        template.replace("{x}", &subject)
+        fill(templates.unwrap_or(&["What is known of {x}?"]), &subject, pick)
     }
 
     /// `the observatory that was founded by …`
@@ -138,7 +143,7 @@ impl<'a> Wording<'a> {
         };
         let words = phrasing(condition.relation, subject_kind.unwrap_or(Kind::Person));
         let variants = if condition.role == Role::Subject { words.of_subject } else { words.of_object };
-        pick(variants).replace("{x}", &self.given(condition, given))
+        fill(variants, &self.given(condition, given), pick)
     }
 
     fn given_kind(&self, condition: &Condition) -> Option<Kind> {
@@ -154,7 +159,10 @@ impl<'a> Wording<'a> {
         match &condition.given {
             Term::Step(step) => given(*step),
             Term::Years(first, last) if first == last => format!("in {first}"),
-            Term::Years(first, last) if last - first == 9 && first % 10 == 0 => format!("in the {first}s"),
+            // `The 1400s` would be a century, not a decade.
+            Term::Years(first, last) if last - first == 9 && first % 10 == 0 && first % 100 != 0 => {
+                format!("in the {first}s")
+            }
             Term::Years(first, last) => format!("between {first} and {last}"),
             Term::Is(Value::Entity(id)) => mention(self.base.entity(*id)),
             Term::Is(Value::Word(word)) => (if self.veiled { word.veiled } else { word.plain }).to_owned(),
@@ -163,6 +171,17 @@ impl<'a> Wording<'a> {
             Term::Is(Value::Day(day)) => day.form(0),
         }
     }
+}
+
+/// Fills one of the variants. What is itself a clause goes to the end, where no verb is left waiting for it.
+fn fill(variants: &'static [&'static str], given: &str, pick: &mut Pick<'_>) -> String {
+    let mut chosen = pick(variants);
+    let is_clause = [" who ", " that "].iter().any(|pronoun| given.contains(pronoun));
+    let ends = |template: &&str| template.trim_end_matches('?').ends_with("{x}");
+    if is_clause && !ends(&chosen) {
+        chosen = variants.iter().copied().find(ends).unwrap_or(chosen);
+    }
+    chosen.replace("{x}", given)
 }
 
 /// Writes what an earlier step found.

@@ -1,7 +1,9 @@
 //! The works, institutions, events and other things of the archive, each made by somebody who was alive then.
 
-use super::{ARTEFACTS, Cast, Dated, EPITHET_FIRST, EPITHET_SECOND, EVENTS, INSTITUTIONS, PRIZES, Person, SPECIES, WORKS};
-use super::{titled};
+use super::titled;
+use super::{
+    ARTEFACTS, Cast, Dated, EPITHET_FIRST, EPITHET_SECOND, EVENTS, INSTITUTIONS, PRIZES, Person, SPECIES, WORKS,
+};
 use crate::archive::draw::Draw;
 use crate::archive::facts::{Kind, Relation, Value, Word};
 use crate::archive::lexicon;
@@ -59,7 +61,9 @@ impl Cast {
                 let keeper = self.draw.pick(&self.institutions).id;
                 self.join(id, Relation::KeptAt, keeper);
             }
-            self.also_called(id, 25, |draw| format!("the Book of the {} {}", draw.pick(EPITHET_FIRST), draw.pick(EPITHET_SECOND)));
+            self.also_called(id, 25, |draw| {
+                format!("the Book of the {} {}", draw.pick(EPITHET_FIRST), draw.pick(EPITHET_SECOND))
+            });
             self.works.push(Dated { id, year });
         }
     }
@@ -91,7 +95,12 @@ impl Cast {
     pub(super) fn species_and_artefacts(&mut self) {
         for _ in 0..SPECIES {
             let sort = self.sort(Kind::Species);
-            let name = format!("{} {} {}", self.draw.pick(&["Lesser", "Greater", "Spotted", "Pale"]), self.word(), titled(sort));
+            let name = format!(
+                "{} {} {}",
+                self.draw.pick(&["Lesser", "Greater", "Spotted", "Pale"]),
+                self.word(),
+                titled(sort)
+            );
             let id = self.add(Kind::Species, name, Some(sort));
             let Some((describer, year)) = self.maker() else { continue };
             self.join(id, Relation::DescribedBy, describer.id);
@@ -162,8 +171,44 @@ fn work_title(draw: &mut Draw, word: &str) -> String {
 }
 
 const HOUSES: &[&str] = &[
-    "Lantern", "Chalk", "Snow", "Twelve-Door", "Herring", "Rope", "Lead", "Thorn", "Ferry", "Crow", "Blue", "Gallows",
-    "Barley", "Owl", "Upper", "Lower", "Sunken", "Wax", "Slate", "Drum", "Hazel", "Marsh", "Bishop's", "Orphan", "Tin",
-    "Silent", "Cellar", "Vine", "Plum", "Bone", "Ink", "Goat", "Stair", "Mirror", "Turnip", "Fiddle", "Horn", "Dove",
-    "Cinder", "Anvil",
+    "Lantern",
+    "Chalk",
+    "Snow",
+    "Twelve-Door",
+    "Herring",
+    "Rope",
+    "Lead",
+    "Thorn",
+    "Ferry",
+    "Crow",
+    "Blue",
+    "Gallows",
+    "Barley",
+    "Owl",
+    "Upper",
+    "Lower",
+    "Sunken",
+    "Wax",
+    "Slate",
+    "Drum",
+    "Hazel",
+    "Marsh",
+    "Bishop's",
+    "Orphan",
+    "Tin",
+    "Silent",
+    "Cellar",
+    "Vine",
+    "Plum",
+    "Bone",
+    "Ink",
+    "Goat",
+    "Stair",
+    "Mirror",
+    "Turnip",
+    "Fiddle",
+    "Horn",
+    "Dove",
+    "Cinder",
+    "Anvil",
 ];

@@ -255,11 +255,8 @@ pub(in crate::archive) const ARTEFACT_TRAITS: &[Word] = &[
 ];
 
 /// The sorts of prize.
-pub(in crate::archive) const PRIZE_KINDS: &[Word] = &[
-    w("medal", "struck disc of honour"),
-    w("laurel", "wreath of honour"),
-    w("purse", "gift of money"),
-];
+pub(in crate::archive) const PRIZE_KINDS: &[Word] =
+    &[w("medal", "struck disc of honour"), w("laurel", "wreath of honour"), w("purse", "gift of money")];
 
 /// What is said of a prize. Verb phrases in the present tense.
 pub(in crate::archive) const PRIZE_TRAITS: &[Word] = &[

@@ -131,8 +131,8 @@ const CHILD_OF: Phrasing = Phrasing {
         "One of {p} children was {n}.",
         "{N}, {p} child, inherited a share of the estate.",
     ],
-    of_subject: &["was a child of {x}", "had {x} as a parent"],
-    of_object: &["was a parent of {x}", "had {x} as a child"],
+    of_subject: &["was a child of {x}", "had as a parent {x}"],
+    of_object: &["was a parent of {x}", "had as a child {x}"],
 };
 
 const RIVAL_OF: Phrasing = Phrasing {
@@ -153,13 +153,9 @@ const STUDIED_AT: Phrasing = Phrasing {
         "{S} was a student at {n} for four winters.",
         "{S} entered {n} to study and left it with debts.",
     ],
-    in_object: &[
-        "{N} studied here.",
-        "The rolls of students include {n}.",
-        "One of those who studied at {s} was {n}.",
-    ],
+    in_object: &["{N} studied here.", "The rolls of students include {n}.", "One of those who studied at {s} was {n}."],
     of_subject: &["studied at {x}", "was a student at {x}"],
-    of_object: &["had {x} among its students", "was where {x} studied"],
+    of_object: &["had {x} among its students", "was where {x} studied", "was the place of study of {x}"],
 };
 
 const BURIED_AT: Phrasing = Phrasing {
@@ -202,5 +198,5 @@ const TOOK_PART_IN: Phrasing = Phrasing {
         "The roll of those who took part names {n}.",
     ],
     of_subject: &["took part in {x}", "was among those present at {x}"],
-    of_object: &["had {x} among those who took part", "was attended by {x}"],
+    of_object: &["had {x} among those who took part", "was attended by {x}", "counted among those who took part {x}"],
 };

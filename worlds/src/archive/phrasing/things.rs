@@ -56,7 +56,12 @@ const fn said_of_subject(in_subject: &'static [&'static str], of_subject: &'stat
 
 const KIND_OF: Phrasing = said_of_subject(&["{S} is listed as a {n}."], &["was a {x}"]);
 const TRAIT: Phrasing = said_of_subject(
-    &["{S} {n}.", "By every account {s} {n}.", "It is widely known that {s} {n}.", "As the guides never fail to say, {s} {n}."],
+    &[
+        "{S} {n}.",
+        "By every account {s} {n}.",
+        "It is widely known that {s} {n}.",
+        "As the guides never fail to say, {s} {n}.",
+    ],
     &["{x}"],
 );
 const EPITHET: Phrasing = said_of_subject(
@@ -80,7 +85,11 @@ const YEAR_OF_WORK: Phrasing = said_of_subject(
     &["was completed {x}", "was finished {x}"],
 );
 const YEAR_OF_INSTITUTION: Phrasing = said_of_subject(
-    &["{S} was founded in {n}.", "The founding deed dates from {n}.", "Its doors opened in {n}, the year of its foundation."],
+    &[
+        "{S} was founded in {n}.",
+        "The founding deed dates from {n}.",
+        "Its doors opened in {n}, the year of its foundation.",
+    ],
     &["was founded {x}", "was established {x}"],
 );
 const YEAR_OF_TOWN: Phrasing = said_of_subject(
@@ -99,13 +108,16 @@ const YEAR_OF_ARTEFACT: Phrasing = said_of_subject(
     &["{S} was made in {n}.", "A hidden mark gives {n} as the year in which it was made.", "It dates from {n}."],
     &["was made {x}", "dates from a year {x}"],
 );
-const YEAR_OF_PRIZE: Phrasing = said_of_subject(
-    &["{S} was first awarded in {n}.", "The first award was made in {n}."],
-    &["was first awarded {x}"],
-);
+const YEAR_OF_PRIZE: Phrasing =
+    said_of_subject(&["{S} was first awarded in {n}.", "The first award was made in {n}."], &["was first awarded {x}"]);
 
 const CREATED_BY: Phrasing = Phrasing {
-    in_subject: &["{S} is by {n}.", "Its author was {n}.", "It was created by {n}.", "The hand of its author, {n}, shows on every page."],
+    in_subject: &[
+        "{S} is by {n}.",
+        "Its author was {n}.",
+        "It was created by {n}.",
+        "The hand of its author, {n}, shows on every page.",
+    ],
     in_object: &["{S} was the author of {n}.", "{P} works include {n}.", "{S} created {n}.", "{N} is {p} work."],
     of_subject: &["was created by {x}", "had {x} as its author"],
     of_object: &["created {x}", "was the author of {x}"],
@@ -123,7 +135,11 @@ const DEDICATED_TO: Phrasing = Phrasing {
     of_object: &["is named in the dedication of {x}", "was honoured by the dedication of {x}"],
 };
 const KEPT_AT: Phrasing = Phrasing {
-    in_subject: &["The original is kept at {n}.", "Its only manuscript or model is kept at {n}.", "{N} keeps the original."],
+    in_subject: &[
+        "The original is kept at {n}.",
+        "Its only manuscript or model is kept at {n}.",
+        "{N} keeps the original.",
+    ],
     in_object: &["The original of {n} is kept here.", "{S} keeps the original of {n}."],
     of_subject: &["has its original kept at {x}", "is preserved in the original at {x}"],
     of_object: &["keeps the original of {x}", "preserves the original of {x}"],
@@ -141,7 +157,11 @@ const LOCATED_IN: Phrasing = Phrasing {
     of_object: &["is the seat of {x}", "is where {x} is located"],
 };
 const FIRST_HEAD: Phrasing = Phrasing {
-    in_subject: &["Its first head was {n}.", "{N} was the first to head it.", "The office of head was first held by {n}."],
+    in_subject: &[
+        "Its first head was {n}.",
+        "{N} was the first to head it.",
+        "The office of head was first held by {n}.",
+    ],
     in_object: &["{S} was the first head of {n}.", "{S} served as first head of {n}."],
     of_subject: &["had {x} as its first head", "was first headed by {x}"],
     of_object: &["was the first head of {x}", "was the first to head {x}"],
@@ -159,9 +179,13 @@ const ON_RIVER: Phrasing = Phrasing {
     of_object: &["flows past {x}", "is the river of {x}"],
 };
 const STATUE_OF: Phrasing = Phrasing {
-    in_subject: &["A statue of {n} stands on the main square.", "The main square has a statue of {n}.", "On the square stands the statue of {n}."],
+    in_subject: &[
+        "A statue of {n} stands on the main square.",
+        "The main square has a statue of {n}.",
+        "On the square stands the statue of {n}.",
+    ],
     in_object: &["A statue of {o} stands on the main square of {n}.", "{N} honours {o} with a statue."],
-    of_subject: &["has a statue of {x} on its main square", "honours {x} with a statue"],
+    of_subject: &["has a statue of {x} on its main square", "honours with a statue {x}"],
     of_object: &["is honoured with a statue in {x}", "stands as a statue on the main square of {x}"],
 };
 const CAPITAL: Phrasing = Phrasing {
@@ -204,7 +228,7 @@ const FOUND_NEAR: Phrasing = Phrasing {
     in_subject: &["{S} is found near {n} and hardly anywhere else.", "Its home is the country near {n}."],
     in_object: &["{N} is found near the town.", "In the country near {s} lives {n}."],
     of_subject: &["is found near {x}", "lives in the country near {x}"],
-    of_object: &["is the town near which {x} is found"],
+    of_object: &["is the town near which {x} is found", "lies near the only home of {x}"],
 };
 const NAMED_AFTER: Phrasing = Phrasing {
     in_subject: &["Its scientific name honours {n}.", "{S} is named in honour of {n}."],

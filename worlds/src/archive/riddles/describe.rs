@@ -32,7 +32,11 @@ impl Seeker<'_> {
                 }
                 (Relation::BornOn | Relation::DiedInYear | Relation::Year, value) => {
                     let year = value.year()?;
-                    let span = if veiled { (year - year.rem_euclid(10), year - year.rem_euclid(10) + 9) } else { (year, year) };
+                    let span = if veiled {
+                        (year - year.rem_euclid(10), year - year.rem_euclid(10) + 9)
+                    } else {
+                        (year, year)
+                    };
                     others.push(condition(Term::Years(span.0, span.1)));
                 }
                 _ => {}
