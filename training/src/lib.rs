@@ -1,1 +1,11 @@
-//! Trajectories.
+//! What is trained on: rows of chat and rows of token ids, with what each of them may say, and their files.
+//!
+//! It refuses to know runs, ledgers and models: rows come in from whoever made them.
+
+mod error;
+mod jsonl;
+
+pub mod trajectory;
+
+pub use error::{Place, TrajectoryError};
+pub use jsonl::{JsonlReader, JsonlWriter, LINE_BYTES_MAX, Row, Written};
