@@ -21,6 +21,7 @@ mod shared;
 pub mod adaptive;
 pub mod rate;
 pub mod retry;
+pub mod search;
 pub mod sse;
 
 pub use config::{Api, EndpointConfig, Kind, Prices, ReasoningBack};
