@@ -18,6 +18,11 @@ use tokio::time::{Duration, Instant};
 
 /// What ends a stream of the OpenAI kind.
 const DONE: &str = "[DONE]";
+/// How long an answer that has given its finish reason is waited on for its usage and its end.
+pub(crate) const AFTER_FINISH_MS: u64 = 5_000;
+/// How long the end of a stream that said it was done is waited on, so that its connection can be used
+/// again; a server that does not end it loses the connection.
+pub(crate) const DRAIN_MS: u64 = 50;
 
 /// Reads one answer.
 pub(crate) trait Reader: Send {
@@ -31,6 +36,12 @@ pub(crate) trait Reader: Send {
     fn finish(self) -> Result<Self::Out, Fault>;
     /// The answer from a whole body.
     fn whole(self, body: &[u8]) -> Result<Self::Out, Fault>;
+    /// The server holds nothing of this try.
+    fn refused(self)
+    where
+        Self: Sized,
+    {
+    }
     /// Tokens that the server counted, to correct the estimate; none where it did not.
     fn tokens(out: &Self::Out) -> Option<u64>;
 }
@@ -81,15 +92,15 @@ impl Caller {
         &self.name
     }
 
-    /// Calls. `timeout_ms` bounds the time being served, all tries and backoffs included and the line at
+    /// Calls. Each try sends what `prepare` gives and reads the answer with the reader beside it.
+    /// `timeout_ms` bounds the time being served, all tries and backoffs included and the line at
     /// the door excluded; `tokens` is the estimate for the rate. A permit is held from the first try to
     /// the end, backoffs included, so that a server in trouble is not met by the next in line.
     pub(crate) async fn call<R: Reader>(
         &self,
-        ask: &Ask,
         timeout_ms: u64,
         tokens: u64,
-        reader: impl Fn() -> R,
+        prepare: impl Fn() -> (Ask, R),
     ) -> Result<Served<R::Out>, Failure> {
         let came = Instant::now();
         let _permit = self.door.enter().await;
@@ -104,7 +115,7 @@ impl Caller {
             attempt += 1;
             queued += self.wait_for_a_request().await;
             let start = Instant::now();
-            let result = self.limited_try(ask, most.saturating_sub(served), attempt, reader()).await;
+            let result = self.limited_try(prepare(), most.saturating_sub(served), attempt).await;
             served += start.elapsed();
             let stopped = match result {
                 Ok(out) => {
@@ -169,10 +180,9 @@ impl Caller {
 
     async fn limited_try<R: Reader>(
         &self,
-        ask: &Ask,
+        (ask, reader): (Ask, R),
         left: Duration,
         attempt: u32,
-        reader: R,
     ) -> Result<R::Out, Stopped> {
         let _counted = self.counters.start();
         if attempt > 1 {
@@ -189,13 +199,19 @@ impl Caller {
         }
     }
 
-    async fn one_try<R: Reader>(&self, ask: &Ask, reader: R) -> Result<R::Out, Stopped> {
-        let result = async {
-            let answer = self.http.send(ask).await?;
-            let read = if answer.events { read_events(answer, reader).await } else { read_whole(answer, reader).await };
-            read.map_err(Stopped::from)
+    async fn one_try<R: Reader>(&self, ask: Ask, reader: R) -> Result<R::Out, Stopped> {
+        let tidy = |stopped: Stopped| Stopped { fault: stopped.fault.tidied(self.http.redactor()), ..stopped };
+        let answer = match self.http.send(ask).await {
+            Ok(answer) => answer,
+            Err(stopped) => {
+                if stopped.at_the_door {
+                    reader.refused();
+                }
+                return Err(tidy(stopped));
+            }
         };
-        result.await.map_err(|Stopped { fault, date }| Stopped { fault: fault.tidied(self.http.redactor()), date })
+        let read = if answer.events { read_events(answer, reader).await } else { read_whole(answer, reader).await };
+        read.map_err(|fault| tidy(fault.into()))
     }
 }
 
@@ -213,15 +229,17 @@ async fn read_whole<R: Reader>(answer: Answer, reader: R) -> Result<R::Out, Faul
 async fn read_events<R: Reader>(mut answer: Answer, mut reader: R) -> Result<R::Out, Fault> {
     let mut decoder = Decoder::default();
     loop {
-        let piece = match answer.piece().await {
+        let patience = reader.complete().then_some(Duration::from_millis(AFTER_FINISH_MS));
+        let piece = match answer.piece(patience).await {
             Ok(Some(piece)) => piece,
             Ok(None) => break,
-            // The answer was told to its end before the connection broke: nothing is lost.
+            // The answer was told to its end before the connection broke or fell silent: nothing is lost.
             Err(_) if reader.complete() => return reader.finish(),
             Err(fault) => return Err(fault),
         };
         for event in decoder.push(piece.as_ref()).map_err(|error| Fault::bad(error.to_string()))? {
             if event.data.trim() == DONE {
+                let _end = answer.piece(Some(Duration::from_millis(DRAIN_MS))).await;
                 return reader.finish();
             }
             take(&mut reader, &event)?;

@@ -55,8 +55,8 @@ impl Gemini {
     async fn generate(&self, request: GenerateRequest) -> Result<Completion, Failure> {
         let body = body(&self.config, &request)?;
         let estimate = body.len() as u64 / BYTES_PER_TOKEN_ESTIMATE + u64::from(request.sampling.max_tokens);
-        let ask = Ask { url: self.url.clone(), body };
-        let served = self.caller.call(&ask, request.timeout_ms, estimate, GeminiReader::default).await?;
+        let prepare = || (Ask { url: self.url.clone(), body: body.clone() }, GeminiReader::default());
+        let served = self.caller.call(request.timeout_ms, estimate, prepare).await?;
         Ok(Completion {
             queued_ms: served.queued_ms,
             served_ms: served.served_ms,

@@ -34,7 +34,7 @@ pub(crate) struct Http {
     idle: Duration,
 }
 
-/// One request, ready to be sent any number of times.
+/// One request, ready to be sent.
 pub(crate) struct Ask {
     pub(crate) url: Url,
     pub(crate) body: Vec<u8>,
@@ -57,11 +57,13 @@ pub(crate) struct Answer {
 pub(crate) struct Stopped {
     pub(crate) fault: Fault,
     pub(crate) date: Option<String>,
+    /// Whether the server holds nothing of the request: it was never reached, or refused by a status.
+    pub(crate) at_the_door: bool,
 }
 
 impl From<Fault> for Stopped {
     fn from(fault: Fault) -> Self {
-        Self { fault, date: None }
+        Self { fault, date: None, at_the_door: false }
     }
 }
 
@@ -105,12 +107,15 @@ impl Http {
     }
 
     /// Sends; any status but 2xx is a fault, whose body has been read.
-    pub(crate) async fn send(&self, ask: &Ask) -> Result<Answer, Stopped> {
-        let mut request = self.client.post(ask.url.clone()).header(header::CONTENT_TYPE, "application/json");
+    pub(crate) async fn send(&self, ask: Ask) -> Result<Answer, Stopped> {
+        let mut request = self.client.post(ask.url).header(header::CONTENT_TYPE, "application/json");
         if let Some((name, value)) = &self.credential {
             request = request.header(name, value);
         }
-        let response = request.body(ask.body.clone()).send().await.map_err(broken)?;
+        let response = request.body(ask.body).send().await.map_err(|error| {
+            let at_the_door = error.is_connect() || error.is_builder();
+            Stopped { fault: broken(error), date: None, at_the_door }
+        })?;
         let status = response.status().as_u16();
         let headers = response.headers();
         let date = text_of(headers, header::DATE);
@@ -138,15 +143,19 @@ impl Http {
             None => Fault::from_status(status, &body),
         };
         fault.retry_after = retry_after.or(fault.retry_after);
-        Err(Stopped { fault, date })
+        Err(Stopped { fault, date, at_the_door: true })
     }
 }
 
 impl Answer {
-    /// The next piece; none at the end.
-    pub(crate) async fn piece(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, Fault> {
-        let waited = tokio::time::timeout(self.idle, self.response.chunk()).await.map_err(|_| {
-            let idle_ms = self.idle.as_millis();
+    /// The next piece; none at the end. It is waited for by `patience`, or by the configured time.
+    pub(crate) async fn piece(
+        &mut self,
+        patience: Option<Duration>,
+    ) -> Result<Option<impl AsRef<[u8]> + use<>>, Fault> {
+        let patience = patience.unwrap_or(self.idle);
+        let waited = tokio::time::timeout(patience, self.response.chunk()).await.map_err(|_| {
+            let idle_ms = patience.as_millis();
             let detail = format!("nothing came for {idle_ms} ms in the middle of an answer (`idle_timeout_ms`)");
             Fault::new(FailureKind::TimedOut, true, detail)
         })?;
@@ -161,7 +170,7 @@ impl Answer {
     /// The whole body. What a header claims is neither believed nor allocated.
     pub(crate) async fn whole(mut self) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
-        while let Some(piece) = self.piece().await? {
+        while let Some(piece) = self.piece(None).await? {
             body.extend_from_slice(piece.as_ref());
         }
         Ok(body)
@@ -171,7 +180,7 @@ impl Answer {
     async fn start(mut self, most: usize) -> Vec<u8> {
         let mut body = Vec::new();
         while body.len() < most {
-            match self.piece().await {
+            match self.piece(None).await {
                 Ok(Some(piece)) => body.extend_from_slice(piece.as_ref()),
                 Ok(None) | Err(_) => break,
             }

@@ -58,8 +58,8 @@ impl OpenAi {
             }
         };
         let estimate = body.len() as u64 / BYTES_PER_TOKEN_ESTIMATE + u64::from(request.sampling.max_tokens);
-        let ask = Ask { url: self.url.clone(), body };
-        let served = self.caller.call(&ask, request.timeout_ms, estimate, ChatReader::default).await?;
+        let prepare = || (Ask { url: self.url.clone(), body: body.clone() }, ChatReader::default());
+        let served = self.caller.call(request.timeout_ms, estimate, prepare).await?;
         Ok(Completion {
             queued_ms: served.queued_ms,
             served_ms: served.served_ms,

@@ -70,21 +70,16 @@ impl Sglang {
         if plan.reuse.is_reencoded() {
             count(&self.caller.counters.reencoded);
         }
-        let rid = self.next_rid();
-        let body = wire::body(&self.config, &request, &plan.ids, &rid);
         let estimate = plan.ids.len() as u64 + u64::from(request.sampling.max_tokens);
-        let prompt_tokens = plan.ids.len();
-        let ask = Ask { url: self.url.clone(), body };
-        let watch = Watch::new(self.aborter.clone(), rid);
-        let reader = || GenerateReader::new(prompt_tokens, self.config.logprobs);
-        let served = self.caller.call(&ask, request.timeout_ms, estimate, reader).await;
-        // An answer needs no abort; neither does a server that was never reached or has refused.
-        match &served {
-            Ok(_) => watch.disarm(),
-            Err(failure) if !may_still_run(failure.kind) => watch.disarm(),
-            Err(_) => drop(watch),
-        }
-        let served = served?;
+        // Each try has an id of its own: the one before may still be running on the server.
+        let prepare = || {
+            let rid = self.next_rid();
+            let body = wire::body(&self.config, &request, &plan.ids, &rid);
+            let watch = Watch::new(self.aborter.clone(), rid);
+            let reader = GenerateReader::new(plan.ids.len(), self.config.logprobs, Some(watch));
+            (Ask { url: self.url.clone(), body }, reader)
+        };
+        let served = self.caller.call(request.timeout_ms, estimate, prepare).await?;
         let text = self.text(&served.out).await?;
         let completion = self.complete(&request, plan, served.out, text)?;
         Ok(Completion {
@@ -145,13 +140,6 @@ impl Sglang {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         format!("legwork-{:016x}{serial:016x}", self.salt)
     }
-}
-
-fn may_still_run(kind: FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::TimedOut | FailureKind::TruncatedStream | FailureKind::BadResponse | FailureKind::RetriesSpent
-    )
 }
 
 impl Endpoint for Sglang {

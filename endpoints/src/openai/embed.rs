@@ -78,10 +78,12 @@ impl OpenAiEmbedder {
         body.insert("model".into(), json!(self.config.model));
         body.insert("input".into(), json!(texts));
         body.insert("encoding_format".into(), json!("float"));
-        let ask = Ask { url: self.url.clone(), body: sealed(&self.config, body) };
-        let estimate = ask.body.len() as u64 / BYTES_PER_TOKEN_ESTIMATE;
+        let body = sealed(&self.config, body);
+        let estimate = body.len() as u64 / BYTES_PER_TOKEN_ESTIMATE;
         let most_ms = self.config.timeout_ms.saturating_mul(u64::from(self.config.retries.tries_max));
-        let served = self.caller.call(&ask, most_ms, estimate, || EmbedReader { expected: texts.len() }).await?;
+        let reader = || EmbedReader { expected: texts.len() };
+        let prepare = || (Ask { url: self.url.clone(), body: body.clone() }, reader());
+        let served = self.caller.call(most_ms, estimate, prepare).await?;
         Ok(served.out)
     }
 }

@@ -42,7 +42,7 @@ impl Aborter {
         runtime.spawn(async move {
             let _slot = slot;
             let ask = Ask { url: self.url.clone(), body: json!({"rid": rid}).to_string().into_bytes() };
-            let sent = tokio::time::timeout(Duration::from_millis(ABORT_TIMEOUT_MS), self.caller.http.send(&ask)).await;
+            let sent = tokio::time::timeout(Duration::from_millis(ABORT_TIMEOUT_MS), self.caller.http.send(ask)).await;
             match sent {
                 Ok(Ok(_)) => count(&counters.aborts_sent),
                 Ok(Err(Stopped { fault, .. })) if lacks_route(&fault) => {
@@ -64,7 +64,7 @@ fn lacks_route(fault: &Fault) -> bool {
     fault.detail.starts_with("status 404") || fault.detail.starts_with("status 405")
 }
 
-/// Aborts its request when it is dropped, unless it is disarmed.
+/// Aborts its one try when it is dropped, unless it is disarmed.
 pub(crate) struct Watch {
     aborter: Arc<Aborter>,
     rid: Option<String>,
@@ -75,7 +75,7 @@ impl Watch {
         Self { aborter, rid: Some(rid) }
     }
 
-    pub(crate) fn disarm(mut self) {
+    pub(crate) fn disarm(&mut self) {
         self.rid = None;
     }
 }

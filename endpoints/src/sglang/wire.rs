@@ -1,5 +1,6 @@
 //! `/generate` as bytes: the request, and the answer whole or in events.
 
+use super::abort::Watch;
 use crate::call::Reader;
 use crate::config::EndpointConfig;
 use crate::fault::{Fault, is_error_body, one_line};
@@ -74,17 +75,25 @@ impl Generated {
     }
 }
 
-/// Reads one answer to a prompt of known length.
+/// Reads one answer to a prompt of known length. Dropped before the answer is whole, it has the server
+/// abort the request.
 pub(crate) struct GenerateReader {
     prompt_tokens: usize,
     logprobs: bool,
+    watch: Option<Watch>,
     out: Generated,
     done: bool,
 }
 
 impl GenerateReader {
-    pub(crate) fn new(prompt_tokens: usize, logprobs: bool) -> Self {
-        Self { prompt_tokens, logprobs, out: Generated::default(), done: false }
+    pub(crate) fn new(prompt_tokens: usize, logprobs: bool, watch: Option<Watch>) -> Self {
+        Self { prompt_tokens, logprobs, watch, out: Generated::default(), done: false }
+    }
+
+    fn disarm(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.disarm();
+        }
     }
 
     fn take(&mut self, body: &[u8]) -> Result<(), Fault> {
@@ -124,7 +133,10 @@ impl GenerateReader {
             None => return Ok(()),
             Some("stop") => FinishReason::Stop,
             Some("length") => FinishReason::Length,
-            Some("abort") => return Err(aborted(reason)),
+            Some("abort") => {
+                self.disarm();
+                return Err(aborted(reason));
+            }
             Some(_) => FinishReason::Other,
         };
         self.out.stop = match reason.get("matched") {
@@ -135,6 +147,7 @@ impl GenerateReader {
             _ => Stop::Nothing,
         };
         self.done = true;
+        self.disarm();
         Ok(())
     }
 }
@@ -182,6 +195,10 @@ impl Reader for GenerateReader {
             return Err(Fault::bad("a finish reason was expected in `meta_info`, there is none"));
         }
         self.finish()
+    }
+
+    fn refused(mut self) {
+        self.disarm();
     }
 
     fn tokens(out: &Generated) -> Option<u64> {
@@ -253,7 +270,7 @@ mod tests {
     }
 
     fn stream(events: &[String]) -> Result<Generated, Fault> {
-        let mut reader = GenerateReader::new(3, true);
+        let mut reader = GenerateReader::new(3, true, None);
         for event in events {
             reader.event(event)?;
         }
@@ -265,7 +282,7 @@ mod tests {
         let whole =
             stream(&[event(&[5], 1, Value::Null), event(&[5, 6], 2, Value::Null), event(&[5, 6, 9], 3, stop_at(9))]);
         let pieces = stream(&[event(&[5], 1, Value::Null), event(&[6], 2, Value::Null), event(&[9], 3, stop_at(9))]);
-        let once = GenerateReader::new(3, true).whole(event(&[5, 6, 9], 3, stop_at(9)).as_bytes());
+        let once = GenerateReader::new(3, true, None).whole(event(&[5, 6, 9], 3, stop_at(9)).as_bytes());
         let out = whole.unwrap();
         assert_eq!((&out, &out), (&pieces.unwrap(), &once.unwrap()));
         assert_eq!((&out.ids, &out.logprobs), (&vec![5, 6, 9], &vec![-5.5, -6.5, -9.5]));
@@ -283,7 +300,7 @@ mod tests {
     fn ids_are_taken_from_the_logprobs_where_the_server_gives_no_others() {
         let mut old: Value = serde_json::from_str(&event(&[5, 6], 2, json!({"type": "length", "length": 2}))).unwrap();
         old.as_object_mut().unwrap().remove("output_ids");
-        let out = GenerateReader::new(3, false).whole(old.to_string().as_bytes()).unwrap();
+        let out = GenerateReader::new(3, false, None).whole(old.to_string().as_bytes()).unwrap();
         assert_eq!((out.ids, out.logprobs.len(), out.finish), (vec![5, 6], 0, FinishReason::Length));
     }
 
@@ -291,7 +308,7 @@ mod tests {
     fn counts_that_do_not_agree_are_refused() {
         let lost = stream(&[event(&[5], 1, Value::Null), event(&[9], 3, stop_at(9))]).unwrap_err();
         assert!(lost.detail.contains("3 output ids were expected"), "{}", lost.detail);
-        let longer = GenerateReader::new(4, true).whole(event(&[9], 1, stop_at(9)).as_bytes()).unwrap_err();
+        let longer = GenerateReader::new(4, true, None).whole(event(&[9], 1, stop_at(9)).as_bytes()).unwrap_err();
         assert!(longer.detail.contains("a prompt of 4 ids was sent and the server read 3"), "{}", longer.detail);
     }
 
@@ -318,19 +335,19 @@ mod tests {
             "{\"meta_info\":{\"completion_tokens\":1,\"output_token_logprobs\":[[null,1]]}}",
         ] {
             assert_eq!(
-                GenerateReader::new(3, true).whole(body.as_bytes()).unwrap_err().kind,
+                GenerateReader::new(3, true, None).whole(body.as_bytes()).unwrap_err().kind,
                 FailureKind::BadResponse,
                 "{body}"
             );
         }
-        assert!(!GenerateReader::new(3, true).complete());
+        assert!(!GenerateReader::new(3, true, None).complete());
     }
 
     proptest::proptest! {
         #[test]
         fn no_bytes_panic(bytes: Vec<u8>, numbers in "[-0-9e.,\\[\\]]{0,30}") {
-            let _ = GenerateReader::new(3, true).whole(&bytes);
-            let _ = GenerateReader::new(3, true).whole(format!("{{\"meta_info\":{{}},\"output_ids\":[{numbers}]}}").as_bytes());
+            let _ = GenerateReader::new(3, true, None).whole(&bytes);
+            let _ = GenerateReader::new(3, true, None).whole(format!("{{\"meta_info\":{{}},\"output_ids\":[{numbers}]}}").as_bytes());
         }
     }
 }

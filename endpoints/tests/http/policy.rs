@@ -170,6 +170,23 @@ async fn waiting_for_a_permit_counts_as_queued_and_not_as_served() {
     assert!(second.queued_ms >= 90_000 && second.served_ms < 60_000, "{second:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_rate_of_tokens_is_corrected_by_what_the_server_counted() {
+    let server = Server::start(|_, _| {
+        let mut answer = completion("x");
+        answer["usage"] = json!({"prompt_tokens": 600, "completion_tokens": 60});
+        json_answer(200, &answer)
+    })
+    .await;
+    let mut config = config(&server);
+    config.tokens_per_minute = Some(600);
+    let endpoint = endpoint(&config);
+    assert_eq!(endpoint.generate(request("hi")).await.unwrap().queued_ms, 0);
+    // 660 tokens at ten a second, less a burst of sixty, and the next call's own burst.
+    let second = endpoint.generate(request("hi")).await.unwrap();
+    assert!((60_000..=66_000).contains(&second.queued_ms), "{second:?}");
+}
+
 #[tokio::test]
 async fn overload_halves_an_adaptive_door_and_the_run_goes_on() {
     let server = Server::start(|number, _| match number {

@@ -1,6 +1,6 @@
 //! SGLang's `/generate` over sockets: ids in, ids out, and aborts.
 
-use crate::support::{Server, Step, answer, config, json_answer, request, stream};
+use crate::support::{Server, Step, answer, config, json_answer, request, stream, stream_head};
 use legwork_endpoints::config::{EndpointConfig, Kind};
 use legwork_endpoints::{Endpoint, PromptEncoder, Shared, build};
 use legwork_protocol::failure::{Failure, FailureKind};
@@ -141,6 +141,26 @@ async fn a_server_without_the_abort_route_is_tolerated_and_recorded() {
     call.abort();
     until(&endpoint, |tally| tally.aborts_unsupported == 2).await;
     assert_eq!(server.seen().len(), 3, "it is not asked again for what it does not have");
+}
+
+#[tokio::test]
+async fn each_try_has_its_own_id_and_one_that_broke_off_is_aborted() {
+    let server = Server::start(|number, seen| match (seen.path.as_str(), number) {
+        ("/abort_request", _) => answer(200, &[], ""),
+        (_, 0) => vec![stream_head(), Step::Reset],
+        _ => json_answer(200, &made(&seen.body, &[104, 1], stop())),
+    })
+    .await;
+    let endpoint = endpoint(&sglang(&server));
+    assert_eq!(endpoint.generate(request("ab")).await.unwrap().attempts, 2);
+    until(&endpoint, |tally| tally.aborts_sent == 1).await;
+    let seen = server.seen();
+    let rids = |path: &str| -> Vec<Value> {
+        seen.iter().filter(|seen| seen.path == path).map(|seen| seen.body["rid"].clone()).collect()
+    };
+    let (asked, aborted) = (rids("/generate"), rids("/abort_request"));
+    assert!(asked.len() == 2 && asked[0] != asked[1], "{asked:?}");
+    assert_eq!(aborted, asked[..1]);
 }
 
 #[tokio::test]

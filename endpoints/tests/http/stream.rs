@@ -107,5 +107,23 @@ async fn a_stream_that_falls_silent_times_out_by_the_idle_limit() {
 async fn an_answer_told_to_its_end_counts_though_the_server_never_hangs_up() {
     let script = vec![stream_head(), chunk(delta("all")), chunk(finish("stop")), chunk(DONE), Step::Silence];
     assert_eq!(once(script).await.unwrap().text, "all");
-    let _end = end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_after_its_finish_reason_loses_nothing() {
+    let got = once(vec![stream_head(), chunk(delta("all")), chunk(finish("stop")), Step::Silence]).await.unwrap();
+    assert!(got.text == "all" && got.served_ms < 60_000, "{got:?}");
+}
+
+#[tokio::test]
+async fn a_streamed_answer_leaves_its_connection_for_the_next_call() {
+    let server = Server::start(|_, _| {
+        vec![stream_head(), chunk(delta("x")), chunk(finish("stop")), chunk(DONE), end(), Step::Next]
+    })
+    .await;
+    let endpoint = endpoint(&config(&server));
+    for _ in 0..5 {
+        endpoint.generate(request("hi")).await.unwrap();
+    }
+    assert_eq!((server.seen().len(), server.connections()), (5, 1));
 }

@@ -7,6 +7,7 @@ use legwork_protocol::failure::Failure;
 use legwork_protocol::generation::{Completion, GenerateRequest, Route, Sampling};
 use legwork_protocol::message::{Message, Role};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,6 +32,8 @@ pub(crate) enum Step {
     Reset,
     /// Says nothing until the client closes.
     Silence,
+    /// Reads the next request on the same connection.
+    Next,
 }
 
 pub(crate) type Script = Vec<Step>;
@@ -43,6 +46,8 @@ pub(crate) struct Server {
     arrived: watch::Receiver<usize>,
     /// Connections that the client closed during a `Silence`.
     closed: watch::Receiver<usize>,
+    /// Connections accepted.
+    connected: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -54,16 +59,19 @@ impl Server {
         let (arrivals, arrived) = watch::channel(0);
         let (closures, closed) = watch::channel(0);
         let (handler, record) = (Arc::new(handler), seen.clone());
+        let connected: Arc<AtomicUsize> = Arc::default();
+        let connections = connected.clone();
         tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::Relaxed);
                 let (handler, record) = (handler.clone(), record.clone());
                 let (arrivals, closures) = (arrivals.clone(), closures.clone());
                 tokio::spawn(async move {
-                    serve(socket, &*handler, &record, &arrivals, &closures).await;
+                    while serve(&mut socket, &*handler, &record, &arrivals, &closures).await.is_some() {}
                 });
             }
         });
-        Self { address, seen, arrived, closed }
+        Self { address, seen, arrived, closed, connected }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -72,6 +80,10 @@ impl Server {
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
     }
 
     pub(crate) async fn arrivals(&self, count: usize) {
@@ -83,14 +95,15 @@ impl Server {
     }
 }
 
+/// Serves one request; something if the connection is to be read again.
 async fn serve(
-    mut socket: TcpStream,
+    socket: &mut TcpStream,
     handler: &(dyn Fn(usize, &Seen) -> Script + Send + Sync),
     record: &Mutex<Vec<Seen>>,
     arrivals: &watch::Sender<usize>,
     closures: &watch::Sender<usize>,
-) {
-    let Some(request) = read_request(&mut socket).await else { return };
+) -> Option<()> {
+    let request = read_request(socket).await?;
     let number = {
         let mut record = record.lock().unwrap();
         record.push(request.clone());
@@ -102,24 +115,26 @@ async fn serve(
         match step {
             Step::Send(bytes) => {
                 if socket.write_all(&bytes).await.is_err() || socket.flush().await.is_err() {
-                    return;
+                    return None;
                 }
                 tokio::task::yield_now().await;
             }
             Step::Gate(mut gate) => drop(gate.wait_for(|open| *open).await),
             Step::Reset => {
                 socket.set_zero_linger().unwrap();
-                return;
+                return None;
             }
             Step::Silence => {
                 let mut byte = [0];
                 while socket.read(&mut byte).await.is_ok_and(|read| read > 0) {}
                 closures.send_modify(|closed| *closed += 1);
-                return;
+                return None;
             }
+            Step::Next => return Some(()),
         }
     }
     let _gone = socket.shutdown().await;
+    None
 }
 
 async fn read_request(socket: &mut TcpStream) -> Option<Seen> {
