@@ -1,1 +1,8 @@
-//! legwork.
+//! The command line of legwork as a library: configuration, putting runs together, the verbs, and what a person sees.
+//! It carries decisions of others out and decides nothing about episodes itself.
+
+pub mod assemble;
+pub mod config;
+pub mod runs;
+pub mod terminal;
+pub mod verbs;

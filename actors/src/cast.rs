@@ -1,6 +1,10 @@
 //! The cast: who plays each role of a run. Every role is a factory of actors that take that role's messages, so a
 //! mock takes the place of the real actor in one line, and neither side can tell.
 
+mod real;
+
+pub use real::real_cast;
+
 use crate::board::BoardMsg;
 use crate::coordinator::{CoordinatorArgs, CoordinatorMsg};
 use crate::gate::GateMsg;

@@ -11,7 +11,7 @@ use crate::ledger::{Append, History, LedgerMsg};
 use crate::run::RunMsg;
 use crate::stage::Stage;
 use crate::supervision::RestartBudget;
-use crate::worker::{WorkerArgs, WorkerMsg};
+use crate::worker::WorkerArgs;
 use legwork_protocol::coordinator::FinalAnswer;
 use legwork_protocol::episode::{Episode, EpisodeEffect, EpisodeEvent};
 use legwork_protocol::failure::{Failure, FailureKind};
@@ -50,7 +50,7 @@ pub enum EpisodeMsg {
         /// The worker.
         worker: u32,
         /// Its report.
-        report: Box<legwork_protocol::worker::WorkerReport>,
+        report: Box<WorkerReport>,
     },
     /// The grader has spoken, or could not.
     Graded(Result<Verdict, Failure>),
@@ -64,12 +64,8 @@ pub enum EpisodeMsg {
 
 struct Child {
     cell: ActorCell,
-    kind: ChildKind,
-}
-
-enum ChildKind {
-    Coordinator(ActorRef<CoordinatorMsg>),
-    Worker(ActorRef<WorkerMsg>),
+    /// Set if it is the coordinator, which is told of reports.
+    coordinator: Option<ActorRef<CoordinatorMsg>>,
 }
 
 /// An episode's machine, its children and what it waits for.
@@ -81,6 +77,7 @@ pub struct EpisodeState {
     briefs: BTreeMap<u32, Brief>,
     restarts: RestartBudget,
     delegations: u32,
+    last_reports: Option<Vec<WorkerReport>>,
     errands: Vec<Errand>,
 }
 
@@ -116,6 +113,7 @@ impl Actor for EpisodeActor {
             briefs,
             restarts,
             delegations,
+            last_reports: None,
             errands: Vec::new(),
         };
         if let Some(failure) = lost {
@@ -148,7 +146,9 @@ impl Actor for EpisodeActor {
             EpisodeMsg::WorkerReported { worker, report } => {
                 // A report told again after a restart is known already.
                 if state.machine.owing().any(|owing| owing == worker) {
-                    state.children.remove(&Scope::Worker(worker));
+                    if let Some(child) = state.children.remove(&Scope::Worker(worker)) {
+                        child.cell.stop(None);
+                    }
                     state.happened(&myself, EpisodeEvent::Reported { worker, report }).await?;
                 }
             }
@@ -158,6 +158,9 @@ impl Actor for EpisodeActor {
             }
             EpisodeMsg::Recalled(scope, Ok(mut history)) => {
                 state.start_child(&myself, scope, &mut history).await?;
+                if scope == Scope::Coordinator && state.machine.owing().next().is_none() {
+                    state.tell_reports();
+                }
             }
             EpisodeMsg::Recalled(_, Err(failure)) => return Err(failure.into()),
             EpisodeMsg::ErrandPanicked(text) => return Err(text.into()),
@@ -243,8 +246,9 @@ impl EpisodeState {
                 Ok(())
             }
             EpisodeEffect::Tell(reports) => {
+                self.last_reports = Some(reports);
                 self.journal.durable(record).await?;
-                self.tell_reports(reports);
+                self.tell_reports();
                 Ok(())
             }
             EpisodeEffect::Grade(answer) => {
@@ -255,17 +259,19 @@ impl EpisodeState {
                 self.dismiss();
                 let record = record.map(|append| Append { finished: Some(end.clone()), ..append });
                 self.journal.durable(record).await?;
+                // The run stops it: a supervisor hears of a death before it reads its messages.
                 let _run_has_gone = self.args.run.cast(RunMsg::EpisodeEnded(end));
-                myself.stop(None);
                 Ok(())
             }
         }
     }
 
-    fn tell_reports(&self, reports: Vec<WorkerReport>) {
-        if let Some(Child { kind: ChildKind::Coordinator(coordinator), .. }) = self.children.get(&Scope::Coordinator) {
-            // A dead coordinator is told again when it has been restarted.
-            let _dead = coordinator.cast(CoordinatorMsg::Reports(self.delegations - 1, reports));
+    /// Tells the coordinator of the last delegation's reports. One that knows them already takes no notice, so a
+    /// restarted one is simply told again.
+    fn tell_reports(&self) {
+        let coordinator = self.children.get(&Scope::Coordinator).and_then(|child| child.coordinator.as_ref());
+        if let (Some(coordinator), Some(reports)) = (coordinator, &self.last_reports) {
+            let _dead = coordinator.cast(CoordinatorMsg::Reports(self.delegations - 1, reports.clone()));
         }
     }
 
@@ -326,7 +332,7 @@ impl EpisodeState {
                     decide_to: myself.clone(),
                 };
                 let actor = stage.cast.coordinator.start(args, myself.get_cell()).await?;
-                Child { cell: actor.get_cell(), kind: ChildKind::Coordinator(actor) }
+                Child { cell: actor.get_cell(), coordinator: Some(actor) }
             }
             Scope::Worker(worker) => {
                 let Some(brief) = self.briefs.get(&worker).cloned() else { return Ok(()) };
@@ -339,7 +345,7 @@ impl EpisodeState {
                     report_to: myself.clone(),
                 };
                 let actor = stage.cast.worker.start(args, myself.get_cell()).await?;
-                Child { cell: actor.get_cell(), kind: ChildKind::Worker(actor) }
+                Child { cell: actor.get_cell(), coordinator: None }
             }
         };
         self.children.insert(scope, child);

@@ -19,7 +19,6 @@ pub use store::{RUN_DB, SCHEMA_VERSION, Store};
 pub use writer::{BATCH_MAX, QUEUE_MAX, WriterHandle};
 
 use crate::address::Reply;
-use crate::stage::Stage;
 use legwork_protocol::event::RecordedEvent;
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, Scope};
@@ -79,13 +78,14 @@ pub struct Ledger;
 impl Actor for Ledger {
     type Msg = LedgerMsg;
     type State = Arc<WriterHandle>;
-    type Arguments = (Arc<Stage>, Arc<WriterHandle>);
+    type Arguments = Arc<WriterHandle>;
 
     async fn pre_start(
         &self,
-        _myself: ActorRef<LedgerMsg>,
-        (_stage, writer): Self::Arguments,
+        myself: ActorRef<LedgerMsg>,
+        writer: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
+        writer.report_to(myself).await;
         Ok(writer)
     }
 

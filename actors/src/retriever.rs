@@ -3,8 +3,10 @@
 //! beside the mailbox.
 
 mod cache;
+mod local;
 
 pub use cache::AnswerCache;
+pub use local::LocalLibrary;
 
 use crate::address::Reply;
 use crate::stage::Stage;

@@ -50,6 +50,49 @@ pub enum RunEnd {
     Failed(Failure),
 }
 
+/// A run under way.
+pub struct RunningRun {
+    /// Whom to tell to drain or to stop.
+    pub run: ActorRef<RunMsg>,
+    /// Resolves when it is over.
+    pub over: tokio::sync::oneshot::Receiver<RunEnd>,
+}
+
+/// What is to be run.
+pub struct RunPlan {
+    /// The stage, with nobody on it yet.
+    pub stage: Arc<Stage>,
+    /// The questions.
+    pub questions: Vec<Arc<Question>>,
+    /// Episodes to run, in order.
+    pub waiting: Vec<EpisodeKey>,
+    /// Of these, those that have events already.
+    pub begun: HashSet<EpisodeKey>,
+    /// Records of episodes that have ended before, for the board.
+    pub ended: Vec<EpisodeRecord>,
+}
+
+/// Starts a run.
+///
+/// # Errors
+/// If one of the shared actors cannot be started.
+pub async fn start(plan: RunPlan) -> Result<RunningRun, Failure> {
+    let (over, waits) = crate::address::reply();
+    let args = RunArgs {
+        stage: plan.stage,
+        questions: plan.questions.into_iter().map(|question| (question.id.clone(), question)).collect(),
+        planned: (plan.waiting.len() + plan.ended.len()) as u64,
+        waiting: plan.waiting,
+        begun: plan.begun,
+        ended: plan.ended,
+        over,
+    };
+    let (run, _join) = Actor::spawn(None, Run, args)
+        .await
+        .map_err(|error| Failure::new(FailureKind::ActorDied, format!("the run cannot be started: {error}")))?;
+    Ok(RunningRun { run, over: waits })
+}
+
 /// What a run is told.
 #[derive(Debug)]
 pub enum RunMsg {
@@ -73,7 +116,8 @@ pub struct RunState {
     questions: HashMap<QuestionId, Arc<Question>>,
     begun: HashSet<EpisodeKey>,
     door: Admission,
-    inside: HashMap<ActorId, EpisodeKey>,
+    inside: HashMap<EpisodeKey, ActorCell>,
+    keys: HashMap<ActorId, EpisodeKey>,
     restarts: BTreeMap<EpisodeKey, RestartBudget>,
     shared_restarts: RestartBudget,
     errands: HashMap<EpisodeKey, Errand>,
@@ -108,6 +152,7 @@ impl Actor for Run {
             questions: args.questions,
             begun: args.begun,
             inside: HashMap::new(),
+            keys: HashMap::new(),
             restarts: BTreeMap::new(),
             shared_restarts,
             errands: HashMap::new(),
@@ -126,10 +171,7 @@ impl Actor for Run {
         match message {
             RunMsg::Begin => state.let_in(&myself).await,
             RunMsg::EpisodeEnded(record) => {
-                state.inside.retain(|_, key| *key != record.key);
-                state.restarts.remove(&record.key);
-                state.stage.board.tell(BoardMsg::Ended(record));
-                state.door.leave();
+                state.episode_ended(record);
                 state.let_in(&myself).await;
             }
             RunMsg::Recalled(key, recalled, lost) => {
@@ -170,8 +212,11 @@ impl Actor for Run {
         if state.ending {
             return Ok(());
         }
-        match state.inside.remove(&cell.get_id()) {
-            Some(key) => state.episode_died(&myself, key, reason),
+        match state.keys.remove(&cell.get_id()) {
+            Some(key) => {
+                state.inside.remove(&key);
+                state.episode_died(&myself, key, reason);
+            }
             None => state.shared_died(&myself, cell.get_id(), reason).await,
         }
         Ok(())
@@ -194,6 +239,18 @@ impl RunState {
         }
     }
 
+    fn episode_ended(&mut self, record: Box<EpisodeRecord>) {
+        let Some(actor) = self.inside.remove(&record.key) else {
+            // Ended twice: it died while its end was on the way, and its successor has ended as well.
+            return;
+        };
+        actor.stop(None);
+        self.keys.remove(&actor.get_id());
+        self.restarts.remove(&record.key);
+        self.stage.board.tell(BoardMsg::Ended(record));
+        self.door.leave();
+    }
+
     async fn start_episode(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, history: History, lost: Option<Failure>) {
         if self.ending {
             return;
@@ -206,7 +263,10 @@ impl RunState {
         let args =
             EpisodeArgs { stage: Arc::clone(&self.stage), key: key.clone(), question, history, lost, run: myself.clone() };
         match Actor::spawn_linked(None, EpisodeActor, args, myself.get_cell()).await {
-            Ok((episode, _join)) => drop(self.inside.insert(episode.get_id(), key)),
+            Ok((episode, _join)) => {
+                self.keys.insert(episode.get_id(), key.clone());
+                self.inside.insert(key, episode.get_cell());
+            }
             // Not even its end could be written: it stays without a record, and every table shows it as not run.
             Err(error) if given_up => {
                 tracing::error!(episode = %key, %error, "cannot be ended");
@@ -277,11 +337,7 @@ impl RunState {
         }
         self.errands.clear();
         // Episodes that are still inside are cut off here; their events are kept and a resume goes on with them.
-        for child in myself.get_cell().get_children() {
-            if self.inside.contains_key(&child.get_id()) {
-                child.kill();
-            }
-        }
+        self.inside.values().for_each(ActorCell::kill);
         let _dead_already = self.stage.ledger.ask(self.stage.reply_lost_after(), LedgerMsg::Close).await;
         if let Some(over) = self.over.take() {
             over.send(end);

@@ -163,11 +163,11 @@ impl WorkerState {
             WorkerEffect::Report(report) => {
                 self.reporting = true;
                 let (worker, report_to) = (self.args.worker, self.args.report_to.clone());
-                let actor = myself.clone();
+                // It does not stop itself: a supervisor hears of a death before it reads its messages, so a report
+                // could seem to come from the dead. The episode stops it.
                 let work = async move {
                     durable.await.ok()?;
                     let _episode_has_gone = report_to.cast(EpisodeMsg::WorkerReported { worker, report });
-                    actor.stop(None);
                     None
                 };
                 Errand::run(myself.clone(), work, panicked)

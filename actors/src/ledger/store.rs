@@ -7,6 +7,7 @@ use super::manifest::Manifest;
 use super::{Append, Difference};
 use legwork_protocol::id::EpisodeKey;
 use legwork_protocol::question::Question;
+use legwork_protocol::record::EpisodeRecord;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -136,6 +137,22 @@ impl Store {
             Some(id) => super::reader::history(&self.connection, &self.path, *id, episode),
             None => Ok(super::History::new()),
         }
+    }
+
+    /// Puts these records in place of all that are there: records are only a view of the events.
+    pub fn replace_records(&mut self, records: &[EpisodeRecord]) -> Result<(), LedgerError> {
+        let episodes = &self.episodes;
+        let mut write = || -> Result<(), rusqlite::Error> {
+            let transaction = self.connection.transaction()?;
+            transaction.execute("DELETE FROM records", [])?;
+            for record in records {
+                let episode = *episodes.get(&record.key).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                let body = serde_json::to_string(record).expect("records hold only what JSON can write");
+                transaction.execute("INSERT INTO records (episode, body) VALUES (?1, ?2)", params![episode, body])?;
+            }
+            transaction.commit()
+        };
+        write().map_err(|source| LedgerError::sqlite("replace the records", &self.path, source))
     }
 
     /// Moves everything from the write-ahead log into the database.

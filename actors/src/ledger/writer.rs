@@ -9,12 +9,19 @@ use legwork_protocol::id::EpisodeKey;
 use ractor::ActorRef;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Appends of one transaction at most.
 pub const BATCH_MAX: usize = 1024;
 /// Appends that may wait for the thread.
 pub const QUEUE_MAX: usize = 4096;
+
+/// A transaction that would be smaller than this waits for company.
+pub const BATCH_WORTH: usize = 256;
+/// How long it waits: a commit costs a synchronisation however small it is, and a model's turn takes a thousand times
+/// as long.
+pub const LINGER: Duration = Duration::from_millis(1);
 
 enum Job {
     Append(Box<Append>, Reply<Result<(), Failure>>),
@@ -82,6 +89,14 @@ fn write(mut store: Store, mut queue: mpsc::Receiver<Job>) {
         jobs.clear();
         if queue.blocking_recv_many(&mut jobs, BATCH_MAX) == 0 {
             break;
+        }
+        if jobs.len() < BATCH_WORTH && jobs.iter().all(|job| matches!(job, Job::Append(..))) {
+            std::thread::sleep(LINGER);
+            while jobs.len() < BATCH_MAX
+                && let Ok(job) = queue.try_recv()
+            {
+                jobs.push(job);
+            }
         }
         let mut batch = Vec::with_capacity(jobs.len());
         let mut replies = Vec::with_capacity(jobs.len());

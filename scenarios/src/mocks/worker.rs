@@ -30,7 +30,7 @@ impl Actor for OracleWorker {
     type State = ();
     type Arguments = WorkerArgs;
 
-    async fn pre_start(&self, myself: ActorRef<WorkerMsg>, args: WorkerArgs) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _myself: ActorRef<WorkerMsg>, args: WorkerArgs) -> Result<(), ActorProcessingErr> {
         let report = WorkerReport {
             status: ReportStatus::Finished,
             answer: (self.key)(&args.brief.text),
@@ -48,7 +48,6 @@ impl Actor for OracleWorker {
             turn_served_ms: Vec::new(),
         };
         args.report_to.cast(EpisodeMsg::WorkerReported { worker: args.worker, report: Box::new(report) })?;
-        myself.stop(None);
         Ok(())
     }
 }

@@ -1,0 +1,47 @@
+//! From settings to what a run is made of: a world, a library over its corpus, models behind routes, counters of
+//! tokens, and the cast. It builds things and runs nothing.
+
+mod cast;
+mod library;
+mod models;
+mod world;
+
+pub use cast::{assemble_cast, load_script};
+pub use library::{LibraryParts, assemble_library, build_world_index};
+pub(crate) use library::{bm25_params, qdrant, search_settings};
+pub use models::{Counters, ModelParts, assemble_models, counters, embedder, prompt_encoder};
+pub use world::{LoadedWorld, load_world};
+
+use std::path::PathBuf;
+
+/// What can go wrong while a run is put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// The configuration asks for what there is not.
+    #[error("{0}")]
+    Setting(String),
+    /// A world cannot be read.
+    #[error(transparent)]
+    World(#[from] legwork_worlds::WorldError),
+    /// A corpus or index cannot be used.
+    #[error(transparent)]
+    Retrieval(#[from] legwork_retrieval::RetrievalError),
+    /// An endpoint cannot be built.
+    #[error(transparent)]
+    Endpoint(#[from] legwork_endpoints::EndpointError),
+    /// A tokenizer cannot be used.
+    #[error(transparent)]
+    Model(#[from] legwork_model::ModelError),
+    /// A part could not be started.
+    #[error(transparent)]
+    Failure(#[from] legwork_protocol::failure::Failure),
+    /// A file cannot be read or written.
+    #[error("cannot use {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}

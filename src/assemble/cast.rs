@@ -1,0 +1,101 @@
+//! The cast by its settings: the real actor for each role, or the mock that is named there.
+
+use super::AssembleError;
+use super::LoadedWorld;
+use crate::config::CastSettings;
+use legwork_actors::cast::{Cast, real_cast, role};
+use legwork_actors::inference::Routes;
+use legwork_actors::ledger::WriterHandle;
+use legwork_actors::retriever::Library;
+use legwork_actors::stage::Stage;
+use legwork_protocol::coordinator::Script;
+use legwork_protocol::retrieval::Page;
+use legwork_scenarios::mocks::{ConstantGrader, FixedLibrary, GoldLibrary, OracleWorker};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The largest script, in bytes.
+const SCRIPT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Casts every role. A role that is a mock makes the whole run a mock's.
+///
+/// # Errors
+/// A role that names nobody.
+pub fn assemble_cast(
+    settings: &CastSettings,
+    world: &LoadedWorld,
+    routes: Routes,
+    library: Arc<dyn Library>,
+    ledger: Arc<WriterHandle>,
+) -> Result<Cast, AssembleError> {
+    let library = cast_library(&settings.retriever, world, library)?;
+    let mut cast = real_cast(routes, library, ledger);
+    match settings.worker.as_str() {
+        "model" => {}
+        "mock:oracle" => {
+            let key: Vec<_> = world.all_questions.clone();
+            let oracle = OracleWorker::new(move |brief| {
+                let asked = key.iter().find(|question| brief.contains(&question.text))?;
+                asked.answers.first().cloned()
+            });
+            cast.worker = role("mock: answer key", move |args| (oracle.clone(), args));
+        }
+        other => return Err(nobody("cast.worker", other, "model or mock:oracle")),
+    }
+    let verdict = match settings.grader.as_str() {
+        "grader" => None,
+        "mock:correct" => Some(Some(true)),
+        "mock:wrong" => Some(Some(false)),
+        "mock:silent" => Some(None),
+        other => return Err(nobody("cast.grader", other, "grader, mock:correct, mock:wrong or mock:silent")),
+    };
+    if let Some(verdict) = verdict {
+        cast.grader = role("mock: constant", move |_stage: Arc<Stage>| (ConstantGrader(verdict), ()));
+    }
+    if settings.gate != "gate" {
+        return Err(nobody("cast.gate", &settings.gate, "gate"));
+    }
+    if settings.coordinator != "mind" && !settings.coordinator.starts_with("scripted:") {
+        return Err(nobody("cast.coordinator", &settings.coordinator, "mind or scripted:FILE.toml"));
+    }
+    Ok(cast)
+}
+
+/// The script that `cast.coordinator = "scripted:FILE"` names, if it does.
+///
+/// # Errors
+/// A script that cannot be read.
+pub fn load_script(settings: &CastSettings) -> Result<Option<Script>, AssembleError> {
+    let Some(path) = settings.coordinator.strip_prefix("scripted:") else { return Ok(None) };
+    let path = Path::new(path);
+    let text = std::fs::read_to_string(path).map_err(|source| AssembleError::Io { path: path.to_path_buf(), source })?;
+    if text.len() > SCRIPT_MAX_BYTES {
+        let detail = format!("{} has {} bytes, a script has at most {SCRIPT_MAX_BYTES}", path.display(), text.len());
+        return Err(AssembleError::Setting(detail));
+    }
+    let script = toml::from_str(&text);
+    script.map(Some).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))
+}
+
+fn cast_library(name: &str, world: &LoadedWorld, library: Arc<dyn Library>) -> Result<Arc<dyn Library>, AssembleError> {
+    Ok(match name {
+        "library" => library,
+        "mock:gold" => {
+            let pages = world.documents.iter().map(|document| Page {
+                docid: document.docid.clone(),
+                url: Some(document.url.clone()).filter(|url| !url.is_empty()),
+                title: Some(document.title.clone()).filter(|title| !title.is_empty()),
+                text: Arc::from(document.text.as_str()),
+            });
+            let questions = world.all_questions.iter().map(|question| (**question).clone()).collect();
+            Arc::new(GoldLibrary::new(pages, questions))
+        }
+        "mock:fixed" => Arc::new(FixedLibrary::of_size(5, 2048)),
+        other => return Err(nobody("cast.retriever", other, "library, mock:gold or mock:fixed")),
+    })
+}
+
+fn nobody(role: &str, name: &str, expected: &str) -> AssembleError {
+    AssembleError::Setting(format!("{role} is `{name}`, expected {expected}"))
+}
+

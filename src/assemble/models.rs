@@ -1,0 +1,177 @@
+//! Models behind routes, token counters and the embedder, by their settings.
+
+use super::{AssembleError, LoadedWorld};
+use crate::config::{MockSettings, ModelSettings, Settings, TokenizerSettings};
+use legwork_actors::inference::Routes;
+use legwork_endpoints::{Embedder, Endpoint, Kind, PromptEncoder, Shared};
+use legwork_model::{ChatMl, Tokenizer, Turn};
+use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::generation::Route;
+use legwork_protocol::message::Message;
+use legwork_protocol::tokens::{QuarterBytes, TokenCounter};
+use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The models of a run.
+pub struct ModelParts {
+    /// Which endpoint plays which part.
+    pub routes: Routes,
+    /// A mock plays the worker.
+    pub mock: bool,
+    /// What the manifest says of each.
+    pub inputs: Vec<(String, String)>,
+}
+
+/// The token counters of a run.
+pub struct Counters {
+    /// The worker's.
+    pub worker: Arc<dyn TokenCounter>,
+    /// The coordinator's.
+    pub coordinator: Arc<dyn TokenCounter>,
+}
+
+/// Builds the models.
+///
+/// # Errors
+/// A model that cannot be built, with the field and the cure.
+pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<ModelParts, AssembleError> {
+    let shared = Shared::default();
+    let (mut routes, mut inputs): (Routes, Vec<(String, String)>) = Default::default();
+    let mut mock = false;
+    for (route, model) in &settings.models {
+        let name = format!("models.{route}");
+        let (endpoint, described) = match model {
+            ModelSettings::Mock(of) => {
+                mock |= *route == Route::Worker;
+                let endpoint = mock_model(&name, of, settings, world)?;
+                let described = format!("{} {}", endpoint.name(), serde_json::to_string(of).unwrap_or_default());
+                (endpoint, described)
+            }
+            ModelSettings::Endpoint(config) => {
+                let tokenizer = match route {
+                    Route::Coordinator => &settings.tokenizers.coordinator,
+                    Route::Worker | Route::Judge | Route::Gate => &settings.tokenizers.worker,
+                };
+                let encoder = match (config.kind, tokenizer) {
+                    (Kind::Sglang, None) => {
+                        let detail = format!("{name} is of kind sglang, which sends token ids: name the model's tokenizer.json under [tokenizers]");
+                        return Err(AssembleError::Setting(detail));
+                    }
+                    (_, Some(path)) => prompt_encoder(path).ok(),
+                    (_, None) => None,
+                };
+                let endpoint = legwork_endpoints::build(&name, config, &shared, encoder)?;
+                (endpoint, format!("{} {} at {}", config.kind.name(), config.model, config.url))
+            }
+        };
+        inputs.push((name, described));
+        routes.insert(*route, endpoint);
+    }
+    Ok(ModelParts { routes, mock, inputs })
+}
+
+/// Builds the embedder, if one is configured.
+///
+/// # Errors
+/// As [`assemble_models`].
+pub fn embedder(settings: &Settings) -> Result<Option<Arc<dyn Embedder>>, AssembleError> {
+    let shared = Shared::default();
+    Ok(settings.embedder.as_ref().map(|config| legwork_endpoints::build_embedder("embedder", config, &shared)).transpose()?)
+}
+
+/// Opens the tokenizers that count.
+///
+/// # Errors
+/// A tokenizer that cannot be read.
+pub fn counters(settings: &TokenizerSettings) -> Result<Counters, AssembleError> {
+    let open = |path: &Option<std::path::PathBuf>| -> Result<Arc<dyn TokenCounter>, AssembleError> {
+        Ok(match path {
+            Some(path) => Arc::new(FileCounter(Tokenizer::open(path)?)),
+            None => Arc::new(QuarterBytes),
+        })
+    };
+    Ok(Counters { worker: open(&settings.worker)?, coordinator: open(&settings.coordinator)? })
+}
+
+/// Renders conversations to ids with a tokenizer's ChatML markers.
+///
+/// # Errors
+/// A tokenizer that cannot be read or has no ChatML markers.
+pub fn prompt_encoder(path: &Path) -> Result<Arc<dyn PromptEncoder>, AssembleError> {
+    let tokenizer = Tokenizer::open(path)?;
+    let chat = ChatMl::new(&tokenizer)?;
+    Ok(Arc::new(ChatEncoder { tokenizer, chat }))
+}
+
+fn mock_model(
+    name: &str,
+    of: &MockSettings,
+    settings: &Settings,
+    world: &LoadedWorld,
+) -> Result<Arc<dyn Endpoint>, AssembleError> {
+    let latency = Duration::from_millis(of.latency_ms);
+    Ok(match of.mock.as_str() {
+        "oracle" => {
+            let named = of.skill.as_deref().unwrap_or("trained");
+            let skill = match named {
+                "novice" => Skill::NOVICE,
+                "trained" => Skill::TRAINED,
+                "perfect" => Skill::PERFECT,
+                other => {
+                    return Err(AssembleError::Setting(format!(
+                        "{name}.skill is `{other}`, expected novice, trained or perfect"
+                    )));
+                }
+            };
+            let grammar = settings.profile.grammar;
+            Arc::new(OracleModel::new(&format!("oracle, {named}"), grammar, skill, latency, &world.all_questions))
+        }
+        "instant" => Arc::new(InstantModel::new(of.turns.unwrap_or(6), latency)),
+        "believing" => Arc::new(MockCoordinatorModel),
+        "comparing" => Arc::new(MockJudge),
+        other => {
+            return Err(AssembleError::Setting(format!(
+                "{name}.mock is `{other}`, expected oracle, instant, believing or comparing"
+            )));
+        }
+    })
+}
+
+struct FileCounter(Tokenizer);
+
+impl TokenCounter for FileCounter {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        self.0.count(text)
+    }
+}
+
+struct ChatEncoder {
+    tokenizer: Tokenizer,
+    chat: ChatMl,
+}
+
+impl PromptEncoder for ChatEncoder {
+    fn encode(&self, messages: &[Arc<Message>]) -> Result<Vec<u32>, Failure> {
+        let turns: Vec<Turn<'_>> = messages
+            .iter()
+            .map(|message| Turn { role: message.role.name(), content: &message.content })
+            .collect();
+        self.chat.encode(&self.tokenizer, &turns).map_err(|error| Failure::new(FailureKind::Misconfigured, error.to_string()))
+    }
+
+    fn decode(&self, ids: &[u32]) -> Result<String, Failure> {
+        // `<think>` and the like are added tokens but part of the text; only the end-of-turn marker is not.
+        let end = self.chat.end();
+        let ids = match ids.split_last() {
+            Some((last, rest)) if *last == end => rest,
+            _ => ids,
+        };
+        self.tokenizer.decode(ids, false).map_err(|error| Failure::new(FailureKind::BadResponse, error.to_string()))
+    }
+}

@@ -1,0 +1,160 @@
+//! Configuration: defaults, a profile, a TOML file and flags, each laid over the one before. Every value remembers
+//! which of them it came from. It refuses to know what the values are for.
+
+mod layers;
+mod settings;
+
+pub use layers::{Layers, Origin, Resolved};
+pub use settings::{
+    CastSettings, IndexSettings, MockSettings, ModelSettings, QdrantServer, RunSettings, Settings, TokenizerSettings,
+    WorldSettings,
+};
+
+use std::path::PathBuf;
+
+/// The embedded profiles by name.
+pub const PROFILES: [(&str, &str); 3] = [
+    ("archive", include_str!("profiles/archive.toml")),
+    ("card", include_str!("profiles/card.toml")),
+    ("foldagent", include_str!("profiles/foldagent.toml")),
+];
+const DEFAULTS: &str = include_str!("profiles/defaults.toml");
+const ARCHIVE_WORLD: &str = include_str!("profiles/archive_world.toml");
+/// The largest configuration file, in bytes.
+const FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+/// What can be wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file is too large to be a configuration.
+    #[error("{} has {bytes} bytes, a configuration has at most {FILE_MAX_BYTES}; is it the right file?", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A layer is not TOML.
+    #[error("{origin}: {detail}")]
+    Syntax {
+        /// Which layer.
+        origin: String,
+        /// Where and what.
+        detail: String,
+    },
+    /// There is no such profile.
+    #[error("no profile is called `{name}`{}; there are {}", nearest(near), PROFILES.map(|(name, _)| name).join(", "))]
+    NoProfile {
+        /// The name asked for.
+        name: String,
+        /// The nearest there is.
+        near: Option<String>,
+    },
+    /// A flag `--set` is not `key=value`.
+    #[error("--set {text}: expected key=value, such as --set worker.turns_max=20")]
+    BadSet {
+        /// What came.
+        text: String,
+    },
+    /// A key that nothing reads.
+    #[error("{origin}: nothing is called `{key}`{}; expected one of {expected}", nearest(near))]
+    UnknownKey {
+        /// Which layer.
+        origin: String,
+        /// The key.
+        key: String,
+        /// The nearest key there is.
+        near: Option<String>,
+        /// The keys there are.
+        expected: String,
+    },
+    /// A value that cannot be.
+    #[error("{section}: {detail}")]
+    Value {
+        /// Where.
+        section: String,
+        /// What was expected and what came.
+        detail: String,
+    },
+}
+
+fn nearest(near: &Option<String>) -> String {
+    near.as_ref().map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
+}
+
+/// What a command line gives a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The profile's name.
+    pub profile: Option<String>,
+    /// The TOML file.
+    pub file: Option<PathBuf>,
+    /// `key=value` pairs.
+    pub sets: Vec<String>,
+    /// Flags that stand for a key: the flag's name, the key and the value.
+    pub flags: Vec<(&'static str, &'static str, toml::Value)>,
+}
+
+/// Resolves a configuration.
+///
+/// # Errors
+/// What is wrong, with the layer it is in and the nearest thing that would be right.
+pub fn resolve(given: &Given) -> Result<Resolved, ConfigError> {
+    let mut layers = Layers::default();
+    layers.lay(Origin::Default, parse("the defaults", DEFAULTS)?);
+    let file = given.file.as_ref().map(read).transpose()?;
+    let of_file = file.as_ref().and_then(|table| table.get("profile")).and_then(|name| name.as_str().map(str::to_owned));
+    let name = given.profile.clone().or(of_file).unwrap_or_else(|| "archive".to_owned());
+    let (name, text) = profile(&name)?;
+    layers.lay(Origin::Profile(name), parse(name, text)?);
+    if name == "archive" {
+        layers.lay(Origin::Profile(name), parse(name, ARCHIVE_WORLD)?);
+    }
+    if let (Some(mut table), Some(path)) = (file, &given.file) {
+        table.remove("profile");
+        layers.lay(Origin::File(path.clone()), table);
+    }
+    for text in &given.sets {
+        let (key, value) = layers::read_set(text)?;
+        layers.put(Origin::Flag("--set".into()), &key, value);
+    }
+    for (flag, key, value) in &given.flags {
+        layers.put(Origin::Flag((*flag).to_owned()), key, value.clone());
+    }
+    Ok(layers.resolve())
+}
+
+fn profile(name: &str) -> Result<(&'static str, &'static str), ConfigError> {
+    let found = PROFILES.iter().find(|(known, _)| *known == name).copied();
+    found.ok_or_else(|| ConfigError::NoProfile {
+        name: name.to_owned(),
+        near: layers::nearest_of(name, PROFILES.iter().map(|(known, _)| *known)),
+    })
+}
+
+fn parse(origin: &str, text: &str) -> Result<toml::Table, ConfigError> {
+    text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax { origin: origin.to_owned(), detail: error.to_string() })
+}
+
+fn read(path: &PathBuf) -> Result<toml::Table, ConfigError> {
+    let io = |source| ConfigError::Io { path: path.clone(), source };
+    let bytes = std::fs::metadata(path).map_err(io)?.len();
+    if bytes > FILE_MAX_BYTES {
+        return Err(ConfigError::TooLarge { path: path.clone(), bytes });
+    }
+    let text = std::fs::read_to_string(path).map_err(io)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    parse(&path.display().to_string(), text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+
+fn settings(sets: &[&str]) -> Result<Settings, ConfigError> {
+    let given = Given { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Given::default() };
+    Settings::read(&resolve(&given)?)
+}
+
+fn with_file(text: &str) -> Result<Settings, ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.toml");
+    std::fs::write(&path, text).unwrap();
+    Settings::read(&resolve(&Given { file: Some(path), ..Given::default() })?)
+}
+
+#[test]
+fn every_embedded_profile_reads() {
+    for (name, _) in PROFILES {
+        let given = Given { profile: Some(name.into()), sets: vec!["world.kind=archive".into(), "world.seed=1".into()], ..Given::default() };
+        let settings = Settings::read(&resolve(&given).unwrap()).unwrap();
+        assert_eq!(settings.profile.name, name);
+    }
+}
+
+#[test]
+fn the_card_has_the_cards_numbers() {
+    let given = Given { profile: Some("card".into()), sets: vec!["world.kind=archive".into(), "world.seed=1".into()], ..Given::default() };
+    let profile = Settings::read(&resolve(&given).unwrap()).unwrap().profile;
+    let worker = &profile.worker;
+    assert_eq!((worker.budget_tokens, worker.turns_max, worker.turn_tokens_max), (24_576, 40, 4_096));
+    assert_eq!((worker.temperature, worker.top_p), (1.0, 0.95));
+    assert_eq!(profile.gate.mode, legwork_protocol::profile::GateMode::Off);
+}
+
+#[test]
+fn a_later_layer_wins_and_says_so() {
+    let given = Given {
+        sets: vec!["worker.turns_max=7".into()],
+        flags: vec![("--concurrency", "run.limits.concurrency", toml::Value::Integer(3))],
+        ..Given::default()
+    };
+    let resolved = resolve(&given).unwrap();
+    let settings = Settings::read(&resolved).unwrap();
+    assert_eq!((settings.profile.worker.turns_max, settings.run.limits.concurrency), (7, 3));
+    let text = resolved.to_text();
+    assert!(text.lines().any(|line| line.starts_with("worker.turns_max = 7") && line.ends_with("# --set")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("worker.budget_tokens") && line.ends_with("# profile archive")));
+    assert!(text.lines().any(|line| line.starts_with("run.limits.concurrency") && line.ends_with("# --concurrency")));
+}
+
+#[test]
+fn a_typo_is_told_with_the_nearest_key() {
+    let error = settings(&["worker.turn_max=7"]).unwrap_err().to_string();
+    assert!(error.contains("`worker.turn_max`") && error.contains("did you mean `turns_max`"), "{error}");
+    let error = with_file("[wrold]\nkind = \"archive\"\n").unwrap_err().to_string();
+    assert!(error.contains("run.toml") && error.contains("did you mean `world`"), "{error}");
+    let error = with_file("profile = \"crad\"\n").unwrap_err().to_string();
+    assert!(error.contains("did you mean `card`"), "{error}");
+}
+
+#[test]
+fn a_value_of_another_kind_is_told_with_its_section() {
+    let error = settings(&["index.threads=\"many\""]).unwrap_err().to_string();
+    assert!(error.starts_with("index:") && error.contains("many"), "{error}");
+}
+
+#[test]
+fn an_endpoint_laid_over_a_mock_keeps_nothing_of_it() {
+    let settings = with_file("[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n").unwrap();
+    assert!(matches!(settings.models.get(&legwork_protocol::generation::Route::Worker), Some(ModelSettings::Endpoint(_))));
+}
+
+#[test]
+fn a_key_in_the_file_is_never_repeated() {
+    let text = "[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nkey = \"sk-secret-123\"\n";
+    match with_file(text) {
+        Ok(settings) => assert!(!format!("{settings:?}").contains("sk-secret")),
+        Err(error) => assert!(!error.to_string().contains("sk-secret"), "{error}"),
+    }
+}

@@ -1,0 +1,140 @@
+//! The verbs, one file each. A verb returns how it ended; what went wrong is one line that says what to do.
+
+mod compare;
+mod config;
+mod embed;
+mod eval;
+mod fork;
+mod index;
+mod ledger;
+mod output;
+mod regrade;
+mod replay;
+mod report;
+mod retrieve;
+mod verify;
+mod world;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs, evaluates, trains and serves a research worker under a frozen coordinator.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100, after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 incomplete.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run episodes over a world and print the table.
+    Eval(eval::EvalArgs),
+    /// Compare two runs question by question.
+    Compare(compare::CompareArgs),
+    /// Print and write the report of a run.
+    Report(report::ReportArgs),
+    /// Feed a run's events to fresh machines; no model is called.
+    Replay(replay::ReplayArgs),
+    /// Begin a new run from a turn of an old one, with another coordinator.
+    Fork(fork::ForkArgs),
+    /// Grade a run's answers again with another judge, and say how far the two agree.
+    Regrade(regrade::RegradeArgs),
+    /// Build an index of a corpus.
+    Index(index::IndexArgs),
+    /// Search an index: one query, or a file of queries into a TREC run with measures.
+    Retrieve(retrieve::RetrieveArgs),
+    /// Give an index vectors, from an embeddings endpoint or a file.
+    Embed(embed::EmbedArgs),
+    /// Check a copied run offline: every record is chained to the manifest.
+    Verify(verify::VerifyArgs),
+    /// Work on a run's ledger: rebuild records, export.
+    Ledger(ledger::LedgerArgs),
+    /// Write a world's corpus and questions as files.
+    World(world::WorldArgs),
+    /// Show the resolved configuration and where each value came from.
+    Config(config::ConfigArgs),
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConfigFlags {
+    /// The profile: archive, card or foldagent.
+    #[arg(long, short = 'p')]
+    pub profile: Option<String>,
+    /// A TOML file laid over the profile.
+    #[arg(long, short = 'c')]
+    pub config: Option<PathBuf>,
+    /// One value laid on top, such as worker.turns_max=20; may be given often.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+}
+
+/// How a verb ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All of it.
+    Done,
+    /// Not all of it; what there is, is kept.
+    Incomplete,
+    /// It says no: a difference, a broken chain, a bad finding.
+    Refused,
+}
+
+/// What a verb fails with.
+pub type VerbError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs a verb.
+pub fn run(cli: Cli) -> ExitCode {
+    output::start_log();
+    let ended = match cli.verb {
+        Verb::Eval(args) => eval::run(args),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Report(args) => report::run(&args),
+        Verb::Replay(args) => replay::run(&args),
+        Verb::Fork(args) => fork::run(args),
+        Verb::Regrade(args) => regrade::run(&args),
+        Verb::Index(args) => index::run(&args),
+        Verb::Retrieve(args) => retrieve::run(&args),
+        Verb::Embed(args) => embed::run(&args),
+        Verb::Verify(args) => verify::run(&args),
+        Verb::Ledger(args) => ledger::run(&args),
+        Verb::World(args) => world::run(&args),
+        Verb::Config(args) => config::run(&args),
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "legwork", &mut std::io::stdout());
+            Ok(Ended::Done)
+        }
+    };
+    match ended {
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::Refused) => ExitCode::from(1),
+        Ok(Ended::Incomplete) => ExitCode::from(3),
+        Err(error) => {
+            output::complain(error.as_ref());
+            let usage = error.is::<crate::config::ConfigError>();
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}
+
+/// Resolves a configuration from its flags and those of a verb.
+fn resolve(
+    flags: &ConfigFlags,
+    own: Vec<(&'static str, &'static str, toml::Value)>,
+) -> Result<crate::config::Resolved, crate::config::ConfigError> {
+    crate::config::resolve(&crate::config::Given {
+        profile: flags.profile.clone(),
+        file: flags.config.clone(),
+        sets: flags.sets.clone(),
+        flags: own,
+    })
+}

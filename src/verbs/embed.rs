@@ -1,0 +1,100 @@
+//! `legwork embed`: gives an index vectors from an embeddings endpoint, resumably, or from a file; and fills a Qdrant
+//! collection with them.
+
+use super::{ConfigFlags, Ended, VerbError, output, resolve};
+use crate::assemble;
+use crate::config::Settings;
+use crate::terminal::progress;
+use clap::Args;
+use legwork_endpoints::Embedder;
+use legwork_retrieval::Index;
+use legwork_retrieval::index::OpenSettings;
+use legwork_retrieval::qdrant::QdrantCollection;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Documents embedded as one piece.
+const PIECE: usize = 256;
+/// Characters of a document that are embedded: an embedder cuts what is over its own length, and more would only
+/// travel.
+const DOCUMENT_CHARS_MAX: usize = 32_768;
+
+/// Gives an index vectors.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  legwork embed indexes/mine -c run.toml                       from the endpoint under [embedder]
+  legwork embed indexes/mine --from corpus.npy --docids ids.txt
+  legwork embed indexes/mine -c run.toml --to-qdrant           also fill the collection under [index.qdrant]")]
+pub struct EmbedArgs {
+    /// The index's folder.
+    index: PathBuf,
+    /// Vectors of the documents: .npy or .safetensors.
+    #[arg(long)]
+    from: Option<PathBuf>,
+    /// The docid of each row, one a line; corpus order if absent.
+    #[arg(long, requires = "from")]
+    docids: Option<PathBuf>,
+    /// Put before each document's text.
+    #[arg(long, default_value = "")]
+    prefix: String,
+    /// Fill the Qdrant collection of the configuration from the index's vectors.
+    #[arg(long)]
+    to_qdrant: bool,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
+    let settings = Settings::read(&resolve(&args.config, Vec::new())?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut index = Index::open(&args.index, &OpenSettings::default())?;
+    if let Some(file) = &args.from {
+        index.import_vectors(file, None, args.docids.as_deref())?;
+    } else if let Some(embedder) = assemble::embedder(&settings)? {
+        let source = settings.embedder.as_ref().map(|config| config.model.clone()).unwrap_or_default();
+        runtime.block_on(embed(&mut index, embedder, &source, &args.prefix))?;
+    } else if !args.to_qdrant {
+        return Err("nothing embeds: give an endpoint under [embedder], or a file with --from".into());
+    }
+    if args.to_qdrant {
+        let collection = runtime.block_on(assemble::qdrant(&settings.index, &index))?;
+        let collection = collection.ok_or("no collection is named: give one under [index.qdrant]")?;
+        runtime.block_on(fill(&index, &collection))?;
+    }
+    if let Some(vectors) = &index.manifest().vectors {
+        output::print(&format!("{}: {} vectors of {} values from {}", args.index.display(), index.len(), vectors.dim, vectors.source));
+    }
+    Ok(Ended::Done)
+}
+
+async fn embed(index: &mut Index, embedder: Arc<dyn Embedder>, source: &str, prefix: &str) -> Result<(), VerbError> {
+    let probe = embedder.embed(vec!["a probe of the dimension".to_owned()]).await?;
+    let dim = probe.first().map(Vec::len).ok_or("the embedder gave no vector")?;
+    let mut writer = index.vector_writer(&format!("{source} prefix {prefix:?}"), dim)?;
+    let bar = progress::documents_of("embedding", index.len() as u64, true);
+    while let Some(next) = writer.next_number() {
+        bar.set_position(u64::from(next));
+        let end = (next as usize + PIECE).min(index.len());
+        let mut texts = Vec::with_capacity(PIECE);
+        for number in next..u32::try_from(end)? {
+            let document = index.document(number)?;
+            let title = document.title.map(|title| format!("{title}\n")).unwrap_or_default();
+            let text: String = document.text.chars().take(DOCUMENT_CHARS_MAX).collect();
+            texts.push(format!("{prefix}{title}{text}"));
+        }
+        let vectors = embedder.embed(texts).await?;
+        writer.push(&vectors.concat())?;
+    }
+    bar.finish_and_clear();
+    index.set_vectors(writer)?;
+    Ok(())
+}
+
+async fn fill(index: &Index, collection: &QdrantCollection) -> Result<(), VerbError> {
+    collection.ensure().await?;
+    let bar = progress::documents_of("uploading", index.len() as u64, true);
+    let done = collection.upsert(index, &mut |step| bar.set_position(step.present + step.written)).await?;
+    bar.finish_and_clear();
+    output::note(&format!("the collection holds {} points: {} were there, {} written", collection.count().await?, done.present, done.written));
+    Ok(())
+}
