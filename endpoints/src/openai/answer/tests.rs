@@ -111,7 +111,7 @@ fn streamed_fragments_of_calls_are_merged_by_index() {
         delta(json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "open", "arguments": ""}}]})),
         delta(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "search", "arguments": "{\"q\""}}]})),
         delta(json!({"tool_calls": [{"index": 0, "id": "", "function": {"name": "search", "arguments": ":1}"}},
-                                    {"index": 1, "function": {"arguments": "{}"}}]})),
+                                    {"index": 1, "id": "another", "function": {"arguments": "{}"}}]})),
         end("tool_calls"),
     ])
     .unwrap();
