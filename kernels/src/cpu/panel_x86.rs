@@ -1,117 +1,151 @@
-//! Inner products for x86-64: tiles of rows by queries whose sums stay in registers.
+//! Panels for x86-64: tiles of a few rows by 4, 8 or 16 queries whose sums stay in registers.
 //!
-//! It refuses to know ranking. A product is summed lane by lane along the row, the lanes are then added,
-//! and last the values that fill no whole register, one by one: the same order in every tile shape.
+//! It refuses to know ranking. A value of a row is spread over a register and multiplied with one value of all
+//! queries, so that each lane sums its own product in the order of the values, as the scalar form does.
 
-/// Writes one module of tiles for a register type. `$rows` × `$queries` sums, the rows and one query must
-/// fit the register file.
-macro_rules! tiles {
-    ($module:ident, $feature:literal, $lanes:literal, $rows:literal, $queries:literal,
-     $zero:ident, $load:ident, $fma:ident, $reduce:ident) => {
-        pub(super) mod $module {
-            #[allow(unused_imports)]
-            use super::reduce_256;
-            use std::arch::x86_64::*;
+use super::panel::Level;
+use std::arch::x86_64::*;
 
-            /// All products of `rows` and `queries`; see [`crate::cpu::dot::products`].
-            ///
-            /// The caller has checked that the slices are whole rows of `dim` and `out` is rows × queries long.
-            #[target_feature(enable = $feature)]
-            pub(crate) fn products(rows: &[f32], queries: &[f32], dim: usize, out: &mut [f32]) {
-                let count = queries.len() / dim;
-                let mut first = 0;
-                let mut blocks = rows.chunks_exact(dim * $rows);
-                for block in &mut blocks {
-                    strip::<$rows>(block, queries, dim, &mut out[first * count..(first + $rows) * count]);
-                    first += $rows;
-                }
-                for row in blocks.remainder().chunks_exact(dim) {
-                    strip::<1>(row, queries, dim, &mut out[first * count..(first + 1) * count]);
-                    first += 1;
-                }
+/// Rows of a tile of one register a row: enough sums at a time to hide the latency of the multiply-add.
+const NARROW_ROWS: usize = 8;
+/// Rows of a tile of two registers a row: with the panel's two and one for the row, 15 of 16 registers.
+const WIDE_ROWS: usize = 6;
+
+/// Adds the products over the values from `first` on, as many as `panel` is deep.
+///
+/// # Panics
+/// If the slices do not fit each other or this processor lacks the level; the caller has seen to both.
+#[allow(unsafe_code)]
+pub(super) fn add_products(
+    level: Level,
+    rows: &[f32],
+    dim: usize,
+    first: usize,
+    panel: &[f32],
+    lanes: usize,
+    out: &mut [f32],
+) {
+    assert!(panel.len().is_multiple_of(lanes) && first + panel.len() / lanes <= dim, "the panel is part of a row");
+    assert!(out.len() / lanes == rows.len() / dim, "a product for each row and lane");
+    assert!(std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma"));
+    match (lanes, level) {
+        // SAFETY: the features of all three were found just above.
+        (4, _) => unsafe { rows_by_4(rows, dim, first, panel, out) },
+        // SAFETY: as above.
+        (8, _) => unsafe { rows_by_8(rows, dim, first, panel, out) },
+        (16, Level::Avx512) => {
+            assert!(std::arch::is_x86_feature_detected!("avx512f"));
+            // SAFETY: the feature was found just above.
+            unsafe { rows_by_16(rows, dim, first, panel, out) }
+        }
+        // SAFETY: as for four lanes.
+        (16, _) => unsafe { rows_by_two_8(rows, dim, first, panel, out) },
+        _ => panic!("a panel of 4, 8 or 16 lanes, got {lanes}"),
+    }
+}
+
+/// Writes a walk over the rows of a block and its tile; `$vectors` registers of `$width` lanes a row.
+macro_rules! panel {
+    ($walk:ident, $tile:ident, $feature:literal, $rows:expr, $vectors:literal, $width:literal,
+     $zero:ident, $load:ident, $spread:ident, $fma:ident, $add:ident, $store:ident) => {
+        #[target_feature(enable = $feature)]
+        fn $walk(rows: &[f32], dim: usize, first: usize, panel: &[f32], out: &mut [f32]) {
+            const LANES: usize = $vectors * $width;
+            let mut tiles = rows.chunks_exact($rows * dim);
+            let mut outs = out.chunks_exact_mut($rows * LANES);
+            for (rows, out) in (&mut tiles).zip(&mut outs) {
+                $tile::<{ $rows }>(rows, dim, first, panel, out);
             }
-
-            /// `R` rows against all queries.
-            #[target_feature(enable = $feature)]
-            fn strip<const R: usize>(rows: &[f32], queries: &[f32], dim: usize, out: &mut [f32]) {
-                let count = queries.len() / dim;
-                let mut first = 0;
-                let mut blocks = queries.chunks_exact(dim * $queries);
-                for block in &mut blocks {
-                    tile::<R, $queries>(rows, block, dim, count, first, out);
-                    first += $queries;
-                }
-                for query in blocks.remainder().chunks_exact(dim) {
-                    tile::<R, 1>(rows, query, dim, count, first, out);
-                    first += 1;
-                }
+            for (row, out) in tiles.remainder().chunks_exact(dim).zip(outs.into_remainder().chunks_exact_mut(LANES)) {
+                $tile::<1>(row, dim, first, panel, out);
             }
+        }
 
-            /// `R` rows against `Q` queries; product (r, q) goes to `out[r * stride + first + q]`.
-            #[target_feature(enable = $feature)]
-            #[inline]
-            #[allow(unsafe_code)]
-            fn tile<const R: usize, const Q: usize>(
-                rows: &[f32],
-                queries: &[f32],
-                dim: usize,
-                stride: usize,
-                first: usize,
-                out: &mut [f32],
-            ) {
-                assert!(rows.len() == R * dim && queries.len() == Q * dim, "a tile is R rows and Q queries of dim");
-                let mut sums = [[$zero(); Q]; R];
-                let whole = dim - dim % $lanes;
-                let mut at = 0;
-                while at < whole {
-                    let mut row_lanes = [$zero(); R];
-                    for r in 0..R {
-                        // SAFETY: r < R and at + lanes <= dim, so the load ends at or before R * dim.
-                        row_lanes[r] = unsafe { $load(rows.as_ptr().add(r * dim + at)) };
-                    }
-                    for q in 0..Q {
-                        // SAFETY: q < Q and at + lanes <= dim, so the load ends at or before Q * dim.
-                        let query = unsafe { $load(queries.as_ptr().add(q * dim + at)) };
-                        for r in 0..R {
-                            sums[r][q] = $fma(row_lanes[r], query, sums[r][q]);
-                        }
-                    }
-                    at += $lanes;
+        #[target_feature(enable = $feature)]
+        #[inline]
+        #[allow(unsafe_code)]
+        fn $tile<const R: usize>(rows: &[f32], dim: usize, first: usize, panel: &[f32], out: &mut [f32]) {
+            const LANES: usize = $vectors * $width;
+            let depth = panel.len() / LANES;
+            assert!(rows.len() == R * dim && first + depth <= dim && out.len() == R * LANES);
+            let mut sums = [[$zero(); $vectors]; R];
+            for d in 0..depth {
+                let mut queries = [$zero(); $vectors];
+                for (v, query) in queries.iter_mut().enumerate() {
+                    // SAFETY: d < depth and v < vectors, so the load ends within depth * LANES values.
+                    *query = unsafe { $load(panel.as_ptr().add(d * LANES + v * $width)) };
                 }
-                for r in 0..R {
-                    for q in 0..Q {
-                        let mut sum = $reduce(sums[r][q]);
-                        for d in whole..dim {
-                            sum += rows[r * dim + d] * queries[q * dim + d];
-                        }
-                        out[r * stride + first + q] = sum;
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: r < R and first + d < dim, so the index is below R * dim.
+                    let value = $spread(unsafe { *rows.get_unchecked(r * dim + first + d) });
+                    for (sum, query) in sums.iter_mut().zip(queries) {
+                        *sum = $fma(value, query, *sum);
                     }
                 }
             }
-
-            #[cfg(test)]
-            mod tests {
-                /// Sums and rows must leave one register of the feature for the query.
-                #[test]
-                fn a_tile_fits_the_register_file() {
-                    let registers = if $lanes == 8 { 16 } else { 32 };
-                    assert!($rows * $queries + $rows < registers, "one register is left for the query");
+            for (sums, out) in sums.iter().zip(out.chunks_exact_mut(LANES)) {
+                for (sum, out) in sums.iter().zip(out.chunks_exact_mut($width)) {
+                    // SAFETY: the chunk is exactly as wide as the register.
+                    unsafe { $store(out.as_mut_ptr(), $add($load(out.as_ptr()), *sum)) };
                 }
             }
         }
     };
 }
 
-/// The sum of eight lanes, always in the same order.
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn reduce_256(lanes: std::arch::x86_64::__m256) -> f32 {
-    use std::arch::x86_64::*;
-    let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
-    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    let one = _mm_add_ss(two, _mm_shuffle_ps::<1>(two, two));
-    _mm_cvtss_f32(one)
-}
-
-tiles!(avx2, "avx2,fma", 8, 3, 4, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_fmadd_ps, reduce_256);
-tiles!(avx512, "avx512f", 16, 4, 4, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_fmadd_ps, _mm512_reduce_add_ps);
+panel!(
+    rows_by_4,
+    tile_4,
+    "avx2,fma",
+    NARROW_ROWS,
+    1,
+    4,
+    _mm_setzero_ps,
+    _mm_loadu_ps,
+    _mm_set1_ps,
+    _mm_fmadd_ps,
+    _mm_add_ps,
+    _mm_storeu_ps
+);
+panel!(
+    rows_by_8,
+    tile_8,
+    "avx2,fma",
+    NARROW_ROWS,
+    1,
+    8,
+    _mm256_setzero_ps,
+    _mm256_loadu_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps,
+    _mm256_storeu_ps
+);
+panel!(
+    rows_by_two_8,
+    tile_two_8,
+    "avx2,fma",
+    WIDE_ROWS,
+    2,
+    8,
+    _mm256_setzero_ps,
+    _mm256_loadu_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps,
+    _mm256_storeu_ps
+);
+panel!(
+    rows_by_16,
+    tile_16,
+    "avx512f",
+    NARROW_ROWS,
+    1,
+    16,
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_set1_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps,
+    _mm512_storeu_ps
+);

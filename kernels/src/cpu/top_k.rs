@@ -3,17 +3,16 @@
 //! Exact, and the same for any number of threads: equal scores are ordered by row number. It refuses to
 //! know what the rows stand for.
 
-use super::dot::{self, Level};
+use super::panel::{Level, MAX_LANES, Panel};
 use crate::matrix::{KernelError, Matrix};
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
-/// Bytes of rows worked on at a time by one thread: half of a common second-level cache.
+/// Bytes of rows worked on at a time by one thread: half of a common second-level cache. All panels of queries
+/// pass over a block before the next one is read.
 const BLOCK_BYTES: usize = 512 * 1024;
-/// Queries multiplied with a block before the next ones: their vectors stay near the processor too.
-const QUERY_BLOCK: usize = 64;
-/// Rows whose products with the query block are held at a time.
-const STRIP_ROWS: usize = 24;
+/// Fewest rows of a block, for rows so long that few fit.
+const MIN_BLOCK_ROWS: usize = 24;
 
 /// A row and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,13 +65,15 @@ where
     if k == 0 {
         return Ok(vec![Vec::new(); queries.rows()]);
     }
-    let block_rows = (BLOCK_BYTES / (dim * size_of::<f32>())).max(STRIP_ROWS);
+    let panels: Vec<Panel> =
+        queries.values().chunks(MAX_LANES * dim).map(|queries| Panel::pack(queries, dim)).collect();
+    let block_rows = (BLOCK_BYTES / (dim * size_of::<f32>())).max(MIN_BLOCK_ROWS);
     let best = matrix
         .values()
         .par_chunks(block_rows * dim)
         .enumerate()
         .fold(empty, |mut best, (block, rows)| {
-            score_block(level, rows, block * block_rows, queries.values(), dim, &mut best);
+            score_block(level, rows, block * block_rows, &panels, dim, &mut best);
             best
         })
         .reduce(empty, |mut left, right| {
@@ -85,18 +86,22 @@ where
 }
 
 /// Offers every product of a block of rows to the best lists of the queries.
-fn score_block(level: Level, rows: &[f32], first_row: usize, queries: &[f32], dim: usize, best: &mut [Best]) {
-    let mut products = vec![0.0; STRIP_ROWS * QUERY_BLOCK];
-    for (queries, best) in queries.chunks(QUERY_BLOCK * dim).zip(best.chunks_mut(QUERY_BLOCK)) {
-        let count = best.len();
-        for (strip, rows) in rows.chunks(STRIP_ROWS * dim).enumerate() {
-            let products = &mut products[..rows.len() / dim * count];
-            dot::products(level, rows, queries, dim, products);
-            let strip_row = first_row + strip * STRIP_ROWS;
-            for (r, scores) in products.chunks_exact(count).enumerate() {
-                for (best, score) in best.iter_mut().zip(scores) {
+fn score_block(level: Level, rows: &[f32], first_row: usize, panels: &[Panel], dim: usize, best: &mut [Best]) {
+    let mut products = vec![0.0; rows.len() / dim * MAX_LANES];
+    for (panel, best) in panels.iter().zip(best.chunks_mut(MAX_LANES)) {
+        let products = &mut products[..rows.len() / dim * panel.lanes()];
+        panel.products(level, rows, products);
+        // Lanes without a query must not be offered: nothing reaches infinity.
+        let mut floors = [f32::INFINITY; MAX_LANES];
+        best.iter().zip(&mut floors).for_each(|(best, floor)| *floor = best.floor);
+        for (r, scores) in products.chunks_exact(panel.lanes()).enumerate() {
+            // Most rows are among the best of no query; this comparison is one instruction or two.
+            let any = scores.iter().zip(&floors).fold(false, |any, (score, floor)| any | (score >= floor));
+            if any {
+                for ((best, score), floor) in best.iter_mut().zip(scores).zip(&mut floors) {
                     // Adding zero turns -0.0 into 0.0, which are one score and must tie.
-                    best.offer(Scored { row: (strip_row + r) as u32, score: score + 0.0 });
+                    best.offer(Scored { row: (first_row + r) as u32, score: score + 0.0 });
+                    *floor = best.floor;
                 }
             }
         }
@@ -156,8 +161,10 @@ mod tests {
 
     /// Every product, sorted whole: what `top_k` must agree with.
     fn sorted_truth(matrix: &Matrix<Vec<f32>>, query: &[f32], k: usize) -> Vec<Scored> {
-        let mut scores = vec![0.0; matrix.rows()];
-        dot::products(Level::Scalar, matrix.values(), query, matrix.dim(), &mut scores);
+        let mut scores: Vec<f32> = vec![0.0; matrix.rows()];
+        for (row, score) in matrix.values().chunks(matrix.dim()).zip(&mut scores) {
+            *score = row.iter().zip(query).map(|(a, b)| a * b).sum();
+        }
         let mut all: Vec<_> =
             scores.iter().enumerate().map(|(row, s)| Scored { row: row as u32, score: s + 0.0 }).collect();
         all.sort_by(Scored::best_first);
@@ -198,7 +205,7 @@ mod tests {
         let queries: Vec<f32> = (0..70 * dim).map(|i| ((i * 104_729) % 7) as f32 - 3.0).collect();
         let queries = Matrix::new(queries, dim).unwrap();
         let got = top_k(&matrix, &queries, 25).unwrap();
-        for q in [0, 1, 63, 64, 69] {
+        for q in [0, 1, 15, 16, 63, 64, 69] {
             assert_eq!(got[q], sorted_truth(&matrix, queries.row(q).unwrap(), 25), "query {q}");
         }
     }
