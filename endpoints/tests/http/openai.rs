@@ -99,11 +99,10 @@ async fn a_body_over_the_limit_is_refused_while_it_is_read() {
 async fn nobody_listening_is_unreachable_and_says_where_to_look() {
     let server = Server::start(|_, _| vec![]).await;
     let mut config = config(&server);
-    // A port that was free a moment ago.
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
+    // A port that is taken and does not listen: no other test can get it in the meantime.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     config.url = legwork_endpoints::BaseUrl::new(format!("http://127.0.0.1:{port}/v1"));
     let failure = endpoint(&config).generate(request("hi")).await.unwrap_err();
     assert_eq!((failure.kind, failure.attempts), (FailureKind::Unreachable, 3));
