@@ -39,7 +39,10 @@ pub(crate) fn rate(rate: Option<f64>) -> String {
 /// A duration, or a dash.
 pub(crate) fn duration(ms: Option<u64>) -> String {
     // Whole seconds: a view that counts tenths flickers.
-    ms.map_or_else(|| UNDEFINED.to_owned(), |ms| if ms < 60_000 { format!("{} s", ms / 1_000) } else { number::duration(ms) })
+    ms.map_or_else(
+        || UNDEFINED.to_owned(),
+        |ms| if ms < 60_000 { format!("{} s", ms / 1_000) } else { number::duration(ms) },
+    )
 }
 
 #[cfg(test)]

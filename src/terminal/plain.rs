@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_line_has_every_figure_once_in_a_fixed_order() {
-        let rates = Rates { episodes_per_min: Some(75.0), turns_per_s: Some(6.5), tokens_per_s: None, eta_ms: Some(60_900) };
+        let rates =
+            Rates { episodes_per_min: Some(75.0), turns_per_s: Some(6.5), tokens_per_s: None, eta_ms: Some(60_900) };
         assert_eq!(
             progress_line(&snapshot(), &rates, true),
             "progress elapsed_s=61 ended=75 planned=150 running=8 waiting=67 correct=54 accuracy=72.00% \
@@ -193,7 +194,10 @@ mod tests {
     #[test]
     fn before_anything_ended_there_is_no_accuracy() {
         let line = progress_line(&Snapshot { planned: 3, ..Snapshot::default() }, &Rates::default(), false);
-        assert_eq!(line, "progress elapsed_s=0 ended=0 planned=3 running=0 waiting=3 correct=0 tokens=0 errors=0 restarts=0");
+        assert_eq!(
+            line,
+            "progress elapsed_s=0 ended=0 planned=3 running=0 waiting=3 correct=0 tokens=0 errors=0 restarts=0"
+        );
     }
 
     #[test]

@@ -15,7 +15,8 @@ const BLOCKS: &str = "█▉▊▋▌▍▎▏ ";
 
 const COUNTED: &str = "{prefix} {wide_bar:.cyan/black} {human_pos}/{human_len} {msg} · {per_sec} · ETA {eta}";
 const COUNTING: &str = "{spinner} {prefix} {human_pos} {msg} · {per_sec} · {elapsed}";
-const WEIGHED: &str = "{prefix} {wide_bar:.cyan/black} {binary_bytes}/{binary_total_bytes} · {binary_bytes_per_sec} · ETA {eta}";
+const WEIGHED: &str =
+    "{prefix} {wide_bar:.cyan/black} {binary_bytes}/{binary_total_bytes} · {binary_bytes_per_sec} · ETA {eta}";
 const WEIGHING: &str = "{spinner} {prefix} {binary_bytes} · {binary_bytes_per_sec} · {elapsed}";
 
 /// A bar over documents whose number is not known: it counts, tells the rate and spins.
@@ -40,8 +41,7 @@ pub fn bytes(what: &str, total: Option<u64>, is_wanted: bool) -> ProgressBar {
 
 fn bar(what: &str, total: Option<u64>, template: &str, is_wanted: bool) -> ProgressBar {
     let is_shown = is_wanted && here(Flags::default()) == WatchMode::Live;
-    let target =
-        if is_shown { ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S) } else { ProgressDrawTarget::hidden() };
+    let target = if is_shown { ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S) } else { ProgressDrawTarget::hidden() };
     let bar = dressed(ProgressBar::with_draw_target(total, target), what, template);
     if is_shown && total.is_none() {
         bar.enable_steady_tick(SPIN_EVERY);
@@ -101,7 +101,8 @@ mod tests {
     fn drawn(template: &str, total: Option<u64>) -> String {
         let line = LastLine::default();
         let target = ProgressDrawTarget::term_like(Box::new(line.clone()));
-        let bar = dressed(ProgressBar::with_draw_target(total, target), "indexing\x1b[2J", template).with_message("documents");
+        let bar = dressed(ProgressBar::with_draw_target(total, target), "indexing\x1b[2J", template)
+            .with_message("documents");
         bar.inc(2_048);
         bar.force_draw();
         let text = line.0.lock().unwrap().clone();

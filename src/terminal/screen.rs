@@ -276,8 +276,7 @@ mod tests {
         assert!(panicked.is_err());
         let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(
-            written,
-            "\x1b[?1049h\x1b[?1049l\x1b[?25ha log line\\x1b[2J\nan actor panicked\n",
+            written, "\x1b[?1049h\x1b[?1049l\x1b[?25ha log line\\x1b[2J\nan actor panicked\n",
             "entered, left, cursor shown, lines printed"
         );
         assert!(!logs::hold_line("after"), "lines are no longer held");

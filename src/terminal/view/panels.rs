@@ -22,7 +22,11 @@ pub(super) fn title(view: &View<'_>) -> Line<'static> {
     Line::from(vec![
         Span::raw(" "),
         fields::name(&options.title).bold(),
-        Span::raw(format!(" · {} · {}", fields::name(&options.profile), fields::duration(Some(view.snapshot.elapsed_ms)))),
+        Span::raw(format!(
+            " · {} · {}",
+            fields::name(&options.profile),
+            fields::duration(Some(view.snapshot.elapsed_ms))
+        )),
     ])
 }
 
@@ -62,7 +66,10 @@ pub(super) fn episodes(view: &View<'_>) -> Vec<Line<'static>> {
     let waiting_is = if snapshot.draining { "not entered" } else { "waiting" };
     let mut lines = vec![
         figure(waiting_is, number::count(waiting(snapshot))),
-        figure("running", format!("{} of {}", number::count(snapshot.running_count), number::count(view.options.concurrency as u64))),
+        figure(
+            "running",
+            format!("{} of {}", number::count(snapshot.running_count), number::count(view.options.concurrency as u64)),
+        ),
         figure("ended", number::count(snapshot.ended)),
     ];
     if snapshot.ended_before > 0 {
@@ -79,7 +86,11 @@ pub(super) fn accuracy(view: &View<'_>, with_intervals: bool) -> Vec<Line<'stati
     let all = Rate::new(view.snapshot.correct, view.snapshot.ended);
     let mut lines = vec![
         Line::from(vec![Span::raw(format!("{:<12}", "all")), share(&all).bold(), Span::raw(format!("  {}", of(&all)))]),
-        Line::from(format!("{:<12}{}", "95 % (Wilson)", interval(&all).unwrap_or_else(|| format!(" {}", number::UNDEFINED)))),
+        Line::from(format!(
+            "{:<12}{}",
+            "95 % (Wilson)",
+            interval(&all).unwrap_or_else(|| format!(" {}", number::UNDEFINED))
+        )),
     ];
     for (tier, correct, ended) in &view.snapshot.tiers {
         let rate = Rate::new(*correct, *ended);
@@ -172,10 +183,15 @@ pub(super) fn single_lines(view: &View<'_>) -> Vec<Line<'static>> {
     let interval = interval(&all).map(|interval| format!(" ({interval})")).unwrap_or_default();
     let errors: u64 = snapshot.stumbles.values().sum();
     let restarts: u64 = snapshot.restarts.values().sum();
-    let cost = if snapshot.micros > 0 { format!(" · cost {}", number::money(snapshot.micros as f64)) } else { String::new() };
+    let cost =
+        if snapshot.micros > 0 { format!(" · cost {}", number::money(snapshot.micros as f64)) } else { String::new() };
     let mut lines = vec![
         Line::from(format!(" accuracy {}{interval}", share(&all).trim_start())).bold(),
-        Line::from(format!(" waiting {} · running {}", number::count(waiting(snapshot)), number::count(snapshot.running_count))),
+        Line::from(format!(
+            " waiting {} · running {}",
+            number::count(waiting(snapshot)),
+            number::count(snapshot.running_count)
+        )),
         Line::from(format!(
             " {} ep/min · {} turns/s · {} tok/s",
             fields::rate(rates.episodes_per_min),

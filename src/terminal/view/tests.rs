@@ -47,12 +47,7 @@ fn options(mock: bool) -> WatchOptions {
 }
 
 fn rates() -> Rates {
-    Rates {
-        episodes_per_min: Some(18.2),
-        turns_per_s: Some(4.9),
-        tokens_per_s: Some(812.0),
-        eta_ms: Some(190_000),
-    }
+    Rates { episodes_per_min: Some(18.2), turns_per_s: Some(4.9), tokens_per_s: Some(812.0), eta_ms: Some(190_000) }
 }
 
 /// The drawn screen, one line of text a row.
@@ -113,7 +108,9 @@ fn a_mock_run_says_so_at_every_size() {
 
 #[test]
 fn before_the_first_end_there_are_dashes_and_no_division_by_zero() {
-    let screen = drawn(80, 24, &Snapshot::default(), false, |view| view.rates = &Rates { episodes_per_min: None, turns_per_s: None, tokens_per_s: None, eta_ms: None });
+    let screen = drawn(80, 24, &Snapshot::default(), false, |view| {
+        view.rates = &Rates { episodes_per_min: None, turns_per_s: None, tokens_per_s: None, eta_ms: None }
+    });
     assert_shows(&screen, &["0 / 0 ended · 0.0 % · ETA –", "all", "–"]);
 }
 

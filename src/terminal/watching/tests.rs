@@ -152,7 +152,10 @@ async fn plain_lines_begin_count_and_end() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "run title=eval profile=archive concurrency=8 mock=true");
     assert!(lines[1].starts_with("progress elapsed_s=2 ended=1 planned=100"), "{text}");
-    assert!(lines[lines.len() - 2].starts_with("progress elapsed_s=8 ended=4 "), "one look at 0, 2, 4 s, the last: {text}");
+    assert!(
+        lines[lines.len() - 2].starts_with("progress elapsed_s=8 ended=4 "),
+        "one look at 0, 2, 4 s, the last: {text}"
+    );
     assert_eq!(lines[lines.len() - 1], "end state=complete");
     assert!(!text.contains('\x1b'));
 }
