@@ -52,11 +52,11 @@ const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("parquet", &["retrieval", "worlds"], &[]),
     ("qdrant-client", &["retrieval"], &[]),
     ("ractor", &["actors", "scenarios", ""], &[]),
-    ("rand", &["endpoints", "report", "scenarios"], &[]),
+    ("rand", &["endpoints", "report", "scenarios"], &[""]),
     ("ratatui", &[""], &[]),
     ("rayon", &["kernels", "retrieval"], &[]),
     ("reqwest", &["endpoints"], &[]),
-    ("rusqlite", &["actors"], &[]),
+    ("rusqlite", &["actors"], &[""]),
     ("tantivy", &["retrieval"], &[]),
     ("tokenizers", &["model"], &[]),
     ("tokio", &["actors", "edge", "endpoints", "scenarios", ""], &["retrieval"]),
@@ -122,7 +122,7 @@ const READERS: &[(&str, &[&str], &[&str])] = &[
 
 /// Lines of a file at most.
 const LINES_MAX: usize = 600;
-/// Lines of a file's head at most.
+/// Lines of a file's head at most; STYLE.md asks for two to six.
 const HEAD_LINES_MAX: usize = 8;
 /// Pages whose links must lead somewhere.
 const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "STYLE.md"];
