@@ -3,6 +3,7 @@
 
 pub mod assemble;
 pub mod config;
+pub mod doctor;
 pub mod runs;
 pub mod terminal;
 pub mod verbs;

@@ -2,6 +2,7 @@
 
 mod compare;
 mod config;
+mod doctor;
 mod embed;
 mod eval;
 mod fork;
@@ -12,6 +13,7 @@ mod regrade;
 mod replay;
 mod report;
 mod retrieve;
+mod serve;
 mod verify;
 mod world;
 
@@ -49,6 +51,8 @@ pub enum Verb {
     Retrieve(retrieve::RetrieveArgs),
     /// Give an index vectors, from an embeddings endpoint or a file.
     Embed(embed::EmbedArgs),
+    /// Serve a corpus over FoldAgent's search protocol.
+    Serve(serve::ServeArgs),
     /// Check a copied run offline: every record is chained to the manifest.
     Verify(verify::VerifyArgs),
     /// Work on a run's ledger: rebuild records, export.
@@ -57,6 +61,8 @@ pub enum Verb {
     World(world::WorldArgs),
     /// Show the resolved configuration and where each value came from.
     Config(config::ConfigArgs),
+    /// Look at this machine, the endpoints, keys (present or not), corpus and index.
+    Doctor(doctor::DoctorArgs),
     /// Print completions for a shell.
     Completions {
         /// The shell.
@@ -105,10 +111,12 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Index(args) => index::run(&args),
         Verb::Retrieve(args) => retrieve::run(&args),
         Verb::Embed(args) => embed::run(&args),
+        Verb::Serve(args) => serve::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Ledger(args) => ledger::run(&args),
         Verb::World(args) => world::run(&args),
         Verb::Config(args) => config::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "legwork", &mut std::io::stdout());
             Ok(Ended::Done)

@@ -4,9 +4,11 @@
 
 mod cache;
 mod local;
+mod server;
 
 pub use cache::AnswerCache;
 pub use local::LocalLibrary;
+pub use server::ServerLibrary;
 
 use crate::address::Reply;
 use crate::stage::Stage;

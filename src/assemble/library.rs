@@ -3,8 +3,9 @@
 
 use super::{AssembleError, LoadedWorld};
 use crate::config::{IndexSettings, Settings};
-use legwork_actors::retriever::{Library, LocalLibrary};
+use legwork_actors::retriever::{Library, LocalLibrary, ServerLibrary};
 use legwork_endpoints::Embedder;
+use legwork_endpoints::search::SearchClient;
 use legwork_protocol::profile::{RetrievalMode, RetrievalSettings};
 use legwork_retrieval::bm25::Bm25Params;
 use legwork_retrieval::fusion::FusionSettings;
@@ -35,8 +36,11 @@ pub async fn assemble_library(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<LibraryParts, AssembleError> {
     let index = &settings.index;
-    if let Some(url) = &index.server {
-        return Err(AssembleError::Setting(format!("search server {url}: not wired yet")));
+    if let Some(server) = &index.server {
+        let library = ServerLibrary::new(SearchClient::new("index.server", server)?);
+        library.health().await?;
+        let inputs = vec![("corpus".to_owned(), library.name().to_owned())];
+        return Ok(LibraryParts { library: Arc::new(library), inputs });
     }
     let retrieval = &settings.profile.retrieval;
     let folder = match &index.folder {

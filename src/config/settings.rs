@@ -4,6 +4,7 @@ use super::layers::nearest_of;
 use super::{ConfigError, Resolved};
 use legwork_actors::stage::RunLimits;
 use legwork_endpoints::EndpointConfig;
+use legwork_endpoints::search::SearchConfig;
 use legwork_protocol::generation::Route;
 use legwork_protocol::profile::Profile;
 use serde::de::DeserializeOwned;
@@ -133,7 +134,7 @@ pub struct IndexSettings {
     pub threads: usize,
     /// A search server that speaks FoldAgent's protocol; then no index is used.
     #[serde(default)]
-    pub server: Option<String>,
+    pub server: Option<SearchConfig>,
     /// A Qdrant server that holds the vectors.
     #[serde(default)]
     pub qdrant: Option<QdrantServer>,

@@ -199,12 +199,14 @@ impl Coordinator for ModelCoordinator {
     }
 }
 
-/// The briefs of one call: `delegate` with a `brief`, or with `briefs` as a JSON list.
+/// The briefs of one call: `delegate` with one `brief` or several (a native list arrives as several), or with `briefs`
+/// as a JSON list.
 fn briefs_of(call: &Call) -> Vec<String> {
     if call.name != "delegate" {
         return Vec::new();
     }
-    let many = call.argument("briefs").and_then(|list| serde_json::from_str::<Vec<String>>(list).ok());
-    let one = call.argument("brief").map(str::to_owned);
-    many.unwrap_or_default().into_iter().chain(one).filter(|brief| !brief.trim().is_empty()).collect()
+    let listed = call.argument("briefs").and_then(|list| serde_json::from_str::<Vec<String>>(list).ok());
+    let named = call.values("brief").chain(call.values("briefs").filter(|_| listed.is_none()));
+    let briefs = listed.iter().flatten().map(String::as_str).chain(named);
+    briefs.filter(|brief| !brief.trim().is_empty()).map(str::to_owned).collect()
 }

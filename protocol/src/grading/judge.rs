@@ -3,33 +3,20 @@
 
 use super::exact::foldagent_mended;
 use crate::profile::JudgeKind;
+use crate::prompt::Prompt;
 use crate::untrusted::{ControlTokens, Untrusted};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
-use std::sync::LazyLock;
+use minijinja::{Value, context};
 
 /// Characters of a response that a judge is shown; the rest is left out and the prompt says so.
 pub const JUDGE_RESPONSE_CHARS_MAX: usize = 32_000;
 
-static PROMPTS: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    for (name, source) in [
-        ("foldagent", include_str!("../../prompts/judge_foldagent.txt")),
-        ("browsecomp", include_str!("../../prompts/judge_browsecomp.txt")),
-    ] {
-        environment.add_template(name, source).expect("both files are part of the crate, and a test renders each");
-    }
-    environment
-});
-
 /// The prompt of a judge: the question, the gold answers (the first is the answer, the others are
 /// aliases) and the response to be judged. None if no judge is asked.
 pub fn judge_prompt(kind: JudgeKind, question: &str, answers: &[String], response: &str) -> Option<String> {
-    let name = match kind {
+    let prompt = match kind {
         JudgeKind::None => return None,
-        JudgeKind::Foldagent => "foldagent",
-        JudgeKind::Browsecomp => "browsecomp",
+        JudgeKind::Foldagent => Prompt::JudgeFoldagent,
+        JudgeKind::Browsecomp => Prompt::JudgeBrowsecomp,
     };
     let gold = answers.first().map_or("", String::as_str);
     let (gold, response) = match kind {
@@ -38,17 +25,13 @@ pub fn judge_prompt(kind: JudgeKind, question: &str, answers: &[String], respons
     };
     let cut = response.char_indices().nth(JUDGE_RESPONSE_CHARS_MAX).map(|(at, _)| at);
     let response = Untrusted::from(&response[..cut.unwrap_or(response.len())]);
-    let template = PROMPTS.get_template(name).expect("both templates were added above");
-    let text = template
-        .render(context! {
-            question,
-            answer => &*gold,
-            aliases => answers.iter().skip(1).map(Value::from).collect::<Vec<_>>(),
-            response => response.for_prompt(&ControlTokens::default()),
-            is_cut => cut.is_some(),
-        })
-        .expect("every placeholder is given above, and a test renders both prompts");
-    Some(text.trim_end().to_owned())
+    Some(prompt.render(context! {
+        question,
+        answer => &*gold,
+        aliases => answers.iter().skip(1).map(Value::from).collect::<Vec<_>>(),
+        response => response.for_prompt(&ControlTokens::default()),
+        is_cut => cut.is_some(),
+    }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,45 @@
+//! Chat rows: the conversation of each worker that finished, thinking kept. Where the episode was right and the worker
+//! was not, the last report is out of the loss (the sibling models' "process" rows).
+
+use super::lineage::{self, Source};
+use super::walk::{EpisodeView, Talk, Walk};
+use super::{ExportError, Options, Summary};
+use legwork_protocol::message::Role;
+use legwork_training::JsonlWriter;
+use legwork_training::trajectory::{ChatMessage, ChatRow};
+use std::path::Path;
+
+pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mut Summary) -> Result<(), ExportError> {
+    let mut rows = JsonlWriter::create(out)?;
+    walk.each(summary, |episode, summary| {
+        if let Some(why) = lineage::why_no_episode(episode, options) {
+            summary.left_out(why);
+            return Ok(());
+        }
+        for talk in walk.workers(episode) {
+            match row(walk, episode, &talk, options) {
+                Ok(row) => {
+                    rows.write(&row)?;
+                    summary.written += 1;
+                }
+                Err(why) => summary.left_out(why),
+            }
+        }
+        Ok(())
+    })?;
+    rows.finish()?;
+    Ok(())
+}
+
+fn row(walk: &Walk<'_>, episode: &EpisodeView, talk: &Talk<'_>, options: &Options) -> Result<ChatRow, &'static str> {
+    let source = lineage::source(walk, episode, talk, options)?;
+    let mut messages: Vec<ChatMessage> = talk.messages.iter().map(|message| ChatMessage::from(&**message)).collect();
+    if source == Source::Process
+        && let Some(last) = messages.iter_mut().rfind(|message| message.role == Role::Assistant)
+    {
+        last.step_loss_mask = Some(0);
+    }
+    let metadata = lineage::metadata(walk, episode, talk, source, options);
+    let row = ChatRow { messages, metadata, ..ChatRow::default() };
+    if row.supervised() == 0 { Err("rows with nothing in the loss") } else { Ok(row) }
+}

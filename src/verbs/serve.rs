@@ -1,0 +1,56 @@
+//! `legwork serve search`: an index over FoldAgent's search protocol, for other harnesses.
+
+use super::{ConfigFlags, Ended, VerbError, output, resolve};
+use crate::assemble;
+use crate::config::Settings;
+use crate::terminal::progress;
+use clap::{Args, Subcommand};
+use legwork_edge::search_server::{SearchServerConfig, Token, bind};
+use std::net::SocketAddr;
+
+/// Serves.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Serve the corpus of a configuration: POST /search and /open, GET /health and /stats.
+    #[command(after_help = "Example:\n  legwork serve search -c run.toml --listen 127.0.0.1:8000")]
+    Search {
+        /// Where to listen. Others than this machine can ask only with a token.
+        #[arg(long, default_value = "127.0.0.1:8000")]
+        listen: SocketAddr,
+        /// The environment variable that holds the bearer token.
+        #[arg(long, value_name = "NAME")]
+        token_env: Option<String>,
+        #[command(flatten)]
+        config: ConfigFlags,
+    },
+}
+
+pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
+    let What::Search { listen, token_env, config } = &args.what;
+    let settings = Settings::read(&resolve(config, Vec::new())?)?;
+    let token = match token_env {
+        None => None,
+        Some(name) => {
+            let token = std::env::var(name).map_err(|_| format!("--token-env names {name}, which is not set in the environment"))?;
+            Some(Token::new(token))
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let world = assemble::load_world(&settings.world, &settings.run)?;
+        let bar = progress::documents("indexing", true);
+        let embedder = assemble::embedder(&settings)?;
+        let parts = assemble::assemble_library(&settings, &world, embedder, &mut |step| bar.set_position(step.documents)).await?;
+        bar.finish_and_clear();
+        let server = bind(&SearchServerConfig { listen: *listen, token, ..SearchServerConfig::default() }, parts.library)?;
+        output::note(&format!("serving {} at http://{}; Ctrl-C ends it", world.name, server.address()));
+        server.run().await?;
+        Ok(Ended::Done)
+    })
+}

@@ -1,0 +1,11 @@
+//! The one integration binary: what a user of legwork relies on, through the library and through the program.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod configuration;
+mod crash;
+mod house;
+mod mock_swap;
+mod oracle_server;
+mod program;
+mod restarts;
+mod stage;
