@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             progress_line(&snapshot(), &rates, true),
             "progress elapsed_s=61 ended=75 planned=150 running=8 waiting=67 correct=54 accuracy=72.00% \
-             wilson95=60.96..80.93% episodes_per_min=75.0 turns_per_s=6.5 eta_s=60 tokens=12345 errors=3 restarts=0 mock=true"
+             wilson95=60.96..80.90% episodes_per_min=75.0 turns_per_s=6.5 eta_s=60 tokens=12345 errors=3 restarts=0 mock=true"
         );
     }
 

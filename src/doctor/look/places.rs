@@ -192,7 +192,8 @@ mod tests {
         let seen =
             look(&DoctorInputs { index: Some(dir.path().to_owned()), corpus: Some(path), ..DoctorInputs::default() });
         assert!(seen.index.unwrap().unwrap_err().contains("build the index"), "no index there");
-        assert!(seen.corpus.unwrap().unwrap_err().contains("expected documents"));
+        let error = seen.corpus.unwrap().unwrap_err();
+        assert!(error.contains("corpus.jsonl"), "{error}");
     }
 
     #[test]

@@ -15,6 +15,10 @@ use ratatui::text::{Line, Span};
 const SILENCE_TOLD_FROM_MS: u64 = 3_000;
 /// From this width on the gauge tells all.
 const LONG_GAUGE_FROM: u16 = 60;
+/// Columns of a figure with its name: the inside of a narrow panel on a usual terminal.
+const FIGURE_COLUMNS: usize = 20;
+/// The same in a broader panel, for longer names.
+const BROAD_FIGURE_COLUMNS: usize = 30;
 
 /// The title line: what runs, and for how long.
 pub(super) fn title(view: &View<'_>) -> Line<'static> {
@@ -88,7 +92,7 @@ pub(super) fn accuracy(view: &View<'_>, with_intervals: bool) -> Vec<Line<'stati
         Line::from(vec![Span::raw(format!("{:<12}", "all")), share(&all).bold(), Span::raw(format!("  {}", of(&all)))]),
         Line::from(format!(
             "{:<12}{}",
-            "95 % (Wilson)",
+            "Wilson 95 %",
             interval(&all).unwrap_or_else(|| format!(" {}", number::UNDEFINED))
         )),
     ];
@@ -143,10 +147,12 @@ pub(super) fn trouble(view: &View<'_>) -> Vec<Line<'static>> {
     }
     let stumbles = by_count(stumbles.iter().map(|(kind, count)| (*kind, *count)));
     let restarts = by_count(restarts.iter().map(|(actor, count)| (*actor, *count)));
-    let stumbles = stumbles.into_iter().map(|(kind, count)| figure(kind, number::count(count)).fg(Color::Yellow));
-    let restarts = restarts
+    let stumbles = stumbles
         .into_iter()
-        .map(|(actor, count)| figure(&format!("restarts: {actor}"), number::count(count)).fg(Color::Red));
+        .map(|(kind, count)| figure_in(BROAD_FIGURE_COLUMNS, kind, number::count(count)).fg(Color::Yellow));
+    let restarts = restarts.into_iter().map(|(actor, count)| {
+        figure_in(BROAD_FIGURE_COLUMNS, &format!("restarts: {actor}"), number::count(count)).fg(Color::Red)
+    });
     stumbles.chain(restarts).collect()
 }
 
@@ -207,11 +213,15 @@ pub(super) fn single_lines(view: &View<'_>) -> Vec<Line<'static>> {
     lines
 }
 
+/// A named figure, the name at the left and the figure at the right of a narrow panel.
 fn figure(name: &str, value: String) -> Line<'static> {
-    Line::from(vec![
-        Span::styled(format!("{name:<14}"), Style::new().add_modifier(Modifier::DIM)),
-        Span::raw(format!("{value:>8}")),
-    ])
+    figure_in(FIGURE_COLUMNS, name, value)
+}
+
+fn figure_in(columns: usize, name: &str, value: String) -> Line<'static> {
+    let value_columns = columns.saturating_sub(name.chars().count());
+    let name = Span::styled(name.to_owned(), Style::new().add_modifier(Modifier::DIM));
+    Line::from(vec![name, Span::raw(format!("{value:>value_columns$}"))])
 }
 
 fn share(rate: &Rate) -> String {
