@@ -22,8 +22,10 @@ struct Row {
     score: Option<f64>,
 }
 
-/// Hits, best first, and whether some could not be fetched.
+/// Hits, best first, and whether some could not be fetched or the server says that a part of it was down, which ours
+/// does.
 pub(super) fn hits(value: Value) -> Result<(Vec<Hit>, bool), String> {
+    let told = value.get("degraded").and_then(Value::as_bool).unwrap_or(false);
     let rows = rows(value)?;
     let count = rows.len();
     let mut hits = Vec::with_capacity(count);
@@ -35,7 +37,7 @@ pub(super) fn hits(value: Value) -> Result<(Vec<Hit>, bool), String> {
         let score = row.score.unwrap_or(0.0);
         hits.push(Hit { docid, url: row.url, title: row.title, text: Arc::from(row.text), score });
     }
-    let degraded = hits.len() < count;
+    let degraded = told || hits.len() < count;
     Ok((hits, degraded))
 }
 
