@@ -33,8 +33,8 @@ pub(crate) trait Screen: Send {
     fn requests(&mut self) -> io::Result<usize>;
     /// Something that a person should be told.
     fn say(&mut self, text: &str) -> io::Result<()>;
-    /// It is over. The terminal is given back.
-    fn end(&mut self, view: &View<'_>, end: &RunEnd) -> io::Result<()>;
+    /// It is over. `is_news` is false if the board had left already, so that the view is of some time before.
+    fn end(&mut self, view: &View<'_>, end: &RunEnd, is_news: bool) -> io::Result<()>;
 }
 
 /// The screen for a mode, or the next plainer one that can be had.
@@ -101,8 +101,8 @@ impl Screen for Live {
         Ok(())
     }
 
-    fn end(&mut self, view: &View<'_>, _end: &RunEnd) -> io::Result<()> {
-        self.show(view, true)
+    fn end(&mut self, view: &View<'_>, _end: &RunEnd, is_news: bool) -> io::Result<()> {
+        self.show(view, is_news)
     }
 }
 
@@ -154,11 +154,9 @@ fn catch_panic_messages() {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let backtrace = Backtrace::capture();
-            let mut text = panic.to_string();
-            if backtrace.status() == BacktraceStatus::Captured {
-                text = format!("{text}\n{backtrace}");
-            }
-            if !logs::hold_line(&text) {
+            let is_wanted = backtrace.status() == BacktraceStatus::Captured;
+            let detail = if is_wanted { backtrace.to_string() } else { String::new() };
+            if !logs::hold_message(&panic.to_string(), &detail) {
                 usual(panic);
             }
         }));
@@ -207,8 +205,10 @@ impl<W: Write + Send> Screen for Lines<W> {
         self.line(&plain::notice_line(text))
     }
 
-    fn end(&mut self, view: &View<'_>, end: &RunEnd) -> io::Result<()> {
-        self.line(&plain::progress_line(view.snapshot, view.rates, view.options.mock))?;
+    fn end(&mut self, view: &View<'_>, end: &RunEnd, is_news: bool) -> io::Result<()> {
+        if is_news {
+            self.line(&plain::progress_line(view.snapshot, view.rates, view.options.mock))?;
+        }
         self.line(&plain::end_line(end))
     }
 }
@@ -237,7 +237,7 @@ impl Screen for Silent {
         writeln!(io::stderr(), "{}", fields::text(text))
     }
 
-    fn end(&mut self, _view: &View<'_>, _end: &RunEnd) -> io::Result<()> {
+    fn end(&mut self, _view: &View<'_>, _end: &RunEnd, _is_news: bool) -> io::Result<()> {
         Ok(())
     }
 }
@@ -269,17 +269,18 @@ mod tests {
         let panicked = std::panic::catch_unwind(move || {
             let _held = Held::take(out, false).unwrap();
             write!(logs::log_writer(), "a log line\x1b[2J").unwrap();
-            assert!(logs::hold_line("an actor panicked"));
+            assert!(logs::hold_message("an actor panicked", "0: a frame"));
+            assert_eq!(logs::last(1), ["an actor panicked"], "the view has no room for details");
             // Does not call the panic hook, so that the test prints nothing.
             std::panic::resume_unwind(Box::new("on purpose"));
         });
         assert!(panicked.is_err());
         let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(
-            written, "\x1b[?1049h\x1b[?1049l\x1b[?25ha log line\\x1b[2J\nan actor panicked\n",
+            written, "\x1b[?1049h\x1b[?1049l\x1b[?25ha log line\\x1b[2J\nan actor panicked\n0: a frame\n",
             "entered, left, cursor shown, lines printed"
         );
-        assert!(!logs::hold_line("after"), "lines are no longer held");
+        assert!(!logs::hold_message("after", ""), "lines are no longer held");
     }
 
     #[test]

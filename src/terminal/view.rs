@@ -13,7 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, BorderType, Gauge, Paragraph};
+use ratatui::widgets::{Block, BorderType, Gauge, Padding, Paragraph};
 
 /// Log lines in the view at most.
 pub(crate) const LOG_LINES_MAX: usize = 5;
@@ -101,7 +101,7 @@ fn draw_columns(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let [episodes, accuracy, speed] =
         Layout::horizontal([Constraint::Fill(4), Constraint::Fill(6), Constraint::Fill(4)]).areas(upper);
     panel(frame, episodes, "episodes", panels::episodes(view));
-    panel(frame, accuracy, "accuracy", panels::accuracy(view, is_wide));
+    panel(frame, accuracy, "accuracy so far", panels::accuracy(view, is_wide));
     panel(frame, speed, "speed", panels::speed(view));
     let [outcomes, tokens, trouble] =
         Layout::horizontal([Constraint::Fill(4), Constraint::Fill(4), Constraint::Fill(6)]).areas(middle);
@@ -120,7 +120,11 @@ fn draw_columns(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
 /// A framed list of lines; the last row tells how many more there are if not all fit.
 fn panel(frame: &mut Frame<'_>, area: Rect, title: &str, mut lines: Vec<Line<'_>>) {
     let quiet = Style::new().fg(Color::DarkGray);
-    let block = Block::bordered().border_type(BorderType::Rounded).border_style(quiet).title(format!(" {title} "));
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(quiet)
+        .title(format!(" {title} "))
+        .padding(Padding::left(1));
     let rows = block.inner(area).height as usize;
     if lines.len() > rows && rows > 0 {
         let left_out = lines.len() - (rows - 1);

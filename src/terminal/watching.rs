@@ -64,12 +64,14 @@ pub(crate) async fn attend(watching: Watching) -> RunEnd {
             break given_up();
         }
     };
+    let mut is_news = false;
     if seen.screen.every().is_some()
         && let Ok(snapshot) = board.ask(LAST_LOOK_LOST_AFTER, BoardMsg::Look).await
     {
         seen.take(snapshot);
+        is_news = true;
     }
-    seen.on_screen(|screen, view| screen.end(view, &end));
+    seen.on_screen(|screen, view| screen.end(view, &end, is_news));
     end
 }
 

@@ -107,7 +107,10 @@ pub(super) fn terminal(seen: &Terminal) -> Finding {
     let kind = seen.term.as_deref().filter(|term| !term.is_empty()).unwrap_or("TERM is not set");
     let size = seen.size.map_or(String::new(), |(columns, rows)| format!(", {columns}x{rows}"));
     if seen.mode != WatchMode::Live {
-        return good("terminal", format!("{kind}: runs are shown as plain lines"));
+        return good(
+            "terminal",
+            format!("{kind}; standard error is no screen to draw on: runs are shown as plain lines"),
+        );
     }
     if seen.has_utf8 {
         return good("terminal", format!("{kind}{size}: runs are shown live"));

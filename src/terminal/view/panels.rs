@@ -20,18 +20,11 @@ const FIGURE_COLUMNS: usize = 20;
 /// The same in a broader panel, for longer names.
 const BROAD_FIGURE_COLUMNS: usize = 30;
 
-/// The title line: what runs, and for how long.
+/// The title line, what must not be cut off first: the profile, for how long, which run.
 pub(super) fn title(view: &View<'_>) -> Line<'static> {
-    let options = view.options;
-    Line::from(vec![
-        Span::raw(" "),
-        fields::name(&options.title).bold(),
-        Span::raw(format!(
-            " · {} · {}",
-            fields::name(&options.profile),
-            fields::duration(Some(view.snapshot.elapsed_ms))
-        )),
-    ])
+    let (profile, run) = (fields::name(&view.options.profile), fields::name(&view.options.title));
+    let elapsed = fields::duration(Some(view.snapshot.elapsed_ms));
+    Line::from(vec![Span::raw(" "), profile.bold(), Span::raw(format!(" · {elapsed} · {run}"))])
 }
 
 /// The gauge: its share, and its label.

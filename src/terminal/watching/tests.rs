@@ -89,7 +89,7 @@ impl Screen for Breaking {
     fn say(&mut self, text: &str) -> io::Result<()> {
         self.call(format!("say {text}"))
     }
-    fn end(&mut self, _: &View<'_>, end: &RunEnd) -> io::Result<()> {
+    fn end(&mut self, _: &View<'_>, end: &RunEnd, _: bool) -> io::Result<()> {
         self.call(format!("end {end:?}"))
     }
 }
@@ -158,6 +158,16 @@ async fn plain_lines_begin_count_and_end() {
     );
     assert_eq!(lines[lines.len() - 1], "end state=complete");
     assert!(!text.contains('\x1b'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_board_that_has_left_gets_no_last_line_of_old_figures() {
+    let (written, noted) = (Written::default(), Heard::default());
+    let stand = stand(Box::new(Lines::new(written.clone())), &noted, 0).await;
+    stand.over.send(RunEnd::Complete).unwrap();
+    assert_eq!(attend(stand.watching).await, RunEnd::Complete);
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), ["end state=complete"]);
 }
 
 #[tokio::test(start_paused = true)]
