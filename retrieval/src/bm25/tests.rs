@@ -64,23 +64,24 @@ proptest! {
     }
 }
 
-/// A corpus of several windows whose terms are common, rare and clustered, from a fixed recurrence.
+/// A corpus of several windows whose terms are common, rare and clustered, from a fixed recurrence. Every text
+/// comes many times, so that scores tie wherever a search may skip.
 fn large_corpus() -> Vec<String> {
     let mut state = 1_u64;
     let mut next = |n: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % n
     };
-    (0..11_000_u64)
+    let mut text = |rare: bool| {
+        let mut words: Vec<String> = (0..6 + next(10)).map(|_| format!("w{}", next(8) * next(8))).collect();
+        words.extend(rare.then(|| "rare".to_owned()));
+        words.join(" ")
+    };
+    let texts: Vec<String> = (0..60).map(|i| text(i % 20 == 0)).collect();
+    (0..11_000)
         .map(|row| {
-            let mut words: Vec<String> = (0..6 + next(10)).map(|_| format!("w{}", next(8) * next(8))).collect();
-            if row / 500 == 9 {
-                words.extend(std::iter::repeat_n("cluster".to_owned(), 1 + next(4) as usize));
-            }
-            if next(400) == 0 {
-                words.push("rare".to_owned());
-            }
-            words.join(" ")
+            let text = &texts[next(texts.len() as u64) as usize];
+            if row / 500 == 9 { format!("{text} cluster{}", " cluster".repeat(row % 4)) } else { text.clone() }
         })
         .collect()
 }

@@ -78,9 +78,10 @@ fn an_interrupted_build_goes_on_with_its_whole_parts() {
     let text = fs::read_to_string(&path).unwrap();
     let target = folder.path().join("index");
     // The build fails near the end of the corpus; what is left has no manifest and is never opened.
-    fs::write(&path, text.replacen("\"d37\"", "37", 1)).unwrap();
+    fs::write(&path, text.replacen("\"d23\"", "23", 1)).unwrap();
     let error = Index::build(&good, &target, &small_parts(), &mut |_| {}).err().unwrap();
-    assert!(error.to_string().contains("write \"37\" in quotes"), "{error}");
+    assert!(error.to_string().contains("line 60") && error.to_string().contains("write \"23\" in quotes"), "{error}");
+    assert!(fs::read_dir(folder.path().join("index.building/parts")).unwrap().count() > 3);
     assert!(Index::open(&target, &OpenSettings::default()).is_err());
     // Another corpus: nothing of the old build may be used.
     fs::write(&path, &text).unwrap();

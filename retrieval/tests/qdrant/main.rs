@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; clippy knows tests only by their attribute")]
 
+mod figures;
 mod stand_in;
 
 use legwork_retrieval::bm25::Bm25Params;
