@@ -4,6 +4,7 @@
 pub mod assemble;
 pub mod config;
 pub mod doctor;
+pub mod export;
 pub mod runs;
 pub mod terminal;
 pub mod verbs;

@@ -59,10 +59,12 @@ fn run_file(walk: &Walk<'_>, episode: &EpisodeView) -> Value {
 }
 
 /// The calls of a conversation, without what they brought: pages belong to the corpus.
-fn calls<'t>(talk: &'t Talk<'_>) -> impl Iterator<Item = Value> + use<'t> {
-    talk.turns.iter().flat_map(|turn| &turn.calls).filter(|call| call.name != "finish").map(|call| {
+fn calls(talk: &Talk<'_>) -> Vec<Value> {
+    let calls = talk.turns.iter().flat_map(|turn| &turn.calls).filter(|call| call.name != "finish");
+    let written = calls.map(|call| {
         json!({"type": "tool_call", "tool_name": call.name, "arguments": arguments(call).to_string(), "output": null})
-    }).collect::<Vec<_>>().into_iter()
+    });
+    written.collect()
 }
 
 fn arguments(call: &Call) -> Value {

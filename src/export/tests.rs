@@ -254,7 +254,7 @@ fn an_inspect_log_holds_results_before_samples_and_every_conversation() {
     let (folder, reader) = delegated(vec![searches("bob"), finishes("Bob")]);
     let (out, _) = written(&folder, &reader, Format::Inspect, &Options::default());
     let text = std::fs::read_to_string(&out).unwrap();
-    assert!(text.find("\"results\"").unwrap() < text.find("\"samples\"").unwrap());
+    assert!(text.find("\"results\"").unwrap() < text.find("\"samples\":[").unwrap());
     let log: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&log["version"], &log["status"], &log["eval"]["created"]),

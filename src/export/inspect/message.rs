@@ -5,9 +5,9 @@ use legwork_protocol::message::{Message, Role, ToolCall};
 use serde_json::{Map, Value, json};
 
 /// The messages of a conversation, each with its scope.
-pub(super) fn messages<'t>(talk: &'t Talk<'_>) -> impl Iterator<Item = Value> + use<'t> {
+pub(super) fn messages(talk: &Talk<'_>) -> Vec<Value> {
     let scope = talk.scope.to_string();
-    talk.messages.iter().map(move |said| message(said, &scope)).collect::<Vec<_>>().into_iter()
+    talk.messages.iter().map(|said| message(said, &scope)).collect()
 }
 
 fn message(said: &Message, scope: &str) -> Value {
