@@ -13,6 +13,7 @@ use legwork_protocol::id::EpisodeKey;
 use legwork_protocol::profile::Profile;
 use legwork_protocol::question::Question;
 use legwork_protocol::tokens::QuarterBytes;
+use legwork_protocol::untrusted::ControlTokens;
 use legwork_scenarios::mocks::{FixedLibrary, InstantModel};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -107,6 +108,7 @@ async fn run(setting: &Setting, folder: &std::path::Path) {
         clock: Clock::system(),
         worker_tokens: Arc::new(QuarterBytes),
         coordinator_tokens: Arc::new(QuarterBytes),
+        control_tokens: ControlTokens::default(),
         cast,
     });
     let waiting = questions.iter().map(|question| EpisodeKey { round: 0, question: question.id.clone() }).collect();

@@ -42,9 +42,7 @@ fn a_killed_run_resumes_to_the_same_verdicts_and_asks_nothing_twice() {
     };
     let undisturbed = OracleServer::start(&questions, Duration::from_millis(3));
     configuration(&place, &undisturbed);
-    let began = std::time::Instant::now();
     let output = place.run(&begin("runs/undisturbed"));
-    let whole = began.elapsed();
     assert!(output.status.success(), "{}", err(&output));
     let expected = verdicts(&place.path("runs/undisturbed"));
     let (calls, repeated) = undisturbed.asked();
@@ -57,7 +55,9 @@ fn a_killed_run_resumes_to_the_same_verdicts_and_asks_nothing_twice() {
         configuration(&place, &server);
         let accept = ["--accept", "inputs.models.worker"];
         let mut child = place.command(&begin(run)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole.mul_f64(rng.random_range(0.05..1.0)));
+        // A moment is a number of requests that have come, and a little while after.
+        assert!(server.wait_for(rng.random_range(0..=calls), Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_micros(rng.random_range(0..6_000)));
         let _ended_already = child.kill();
         child.wait().unwrap();
         let mut resume = begin(run);

@@ -10,14 +10,21 @@ use legwork_scenarios::mocks::{OracleModel, Skill};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// The server; it ends with the test's process.
 pub(crate) struct OracleServer {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<HashMap<u64, u32>>>,
+    asked: Arc<Asked>,
+}
+
+/// How often each request was made, and who waits for how many.
+#[derive(Default)]
+struct Asked {
+    counts: Mutex<HashMap<u64, u32>>,
+    more: Condvar,
 }
 
 impl OracleServer {
@@ -25,7 +32,7 @@ impl OracleServer {
     pub(crate) fn start(questions: &[Arc<Question>], latency: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(HashMap::new()));
+        let asked = Arc::new(Asked::default());
         let model = Arc::new(OracleModel::new("server", Grammar::Strict, Skill::TRAINED, Duration::ZERO, questions));
         let counts = Arc::clone(&asked);
         std::thread::spawn(move || {
@@ -39,16 +46,23 @@ impl OracleServer {
 
     /// Requests so far, and how many of them repeated an earlier one.
     pub(crate) fn asked(&self) -> (u32, u32) {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.counts.lock().unwrap();
         let all = asked.values().sum();
         (all, all - u32::try_from(asked.len()).unwrap())
+    }
+
+    /// Waits until so many requests have come; false if the patience ends first.
+    pub(crate) fn wait_for(&self, requests: u32, patience: Duration) -> bool {
+        let asked = self.asked.counts.lock().unwrap();
+        let too_few = |counts: &mut HashMap<u64, u32>| counts.values().sum::<u32>() < requests;
+        !self.asked.more.wait_timeout_while(asked, patience, too_few).unwrap().1.timed_out()
     }
 }
 
 fn serve(
     stream: TcpStream,
     model: &OracleModel,
-    counts: &Mutex<HashMap<u64, u32>>,
+    asked: &Asked,
     latency: Duration,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -70,7 +84,8 @@ fn serve(
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        *counts.lock().unwrap().entry(digest(&body)).or_default() += 1;
+        *asked.counts.lock().unwrap().entry(digest(&body)).or_default() += 1;
+        asked.more.notify_all();
         std::thread::sleep(latency);
         let answer = answer(model, &body);
         write!(writer, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())?;

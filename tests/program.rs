@@ -180,6 +180,26 @@ fn the_configuration_is_shown_with_origins_and_without_keys() {
 }
 
 #[test]
+fn how_many_run_at_once_does_not_change_a_score() {
+    let place = Place::new();
+    let mut seen = Vec::new();
+    for at_once in ["1", "8", "64"] {
+        let run = format!("runs/{at_once}");
+        let args = ["eval", "--questions-per-tier", "6", "--concurrency", at_once, "--run", &run, "--quiet"];
+        assert!(place.run(&args).status.success());
+        let mut records = legwork_actors::ledger::LedgerReader::open(&place.path(&run)).unwrap().records().unwrap();
+        // Time is the machine's own; everything else must be equal.
+        records.iter_mut().for_each(|record| {
+            record.turn_served_ms.clear();
+            record.workers_spent.served_ms = 0;
+        });
+        seen.push(records);
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], seen[2]);
+}
+
+#[test]
 fn completions_are_printed_for_every_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The real worker, which panics before its n-th message as often as there are panics left.
+/// The real worker, which panics before its `at`-th message as often as there are panics left.
 struct Fragile {
+    at: u32,
     panics_left: Arc<AtomicU32>,
 }
 
@@ -39,20 +40,20 @@ impl Actor for Fragile {
     ) -> Result<(), ActorProcessingErr> {
         *handled += 1;
         let take = |left: u32| left.checked_sub(1);
-        if *handled == 3 && self.panics_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+        if *handled == self.at && self.panics_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
             panic!("a planned panic");
         }
         ModelWorker.handle(myself, message, state).await
     }
 }
 
-async fn with_panics(panics: u32) -> Vec<Outcome> {
+async fn with_panics(at: u32, panics: u32) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
     let questions = stage::questions(4);
     let panics_left = Arc::new(AtomicU32::new(panics));
     let left = Arc::clone(&panics_left);
     let (end, records) = stage::run(folder.path(), &questions, stage::oracle(&questions), move |cast| {
-        cast.worker = role("mock: fragile", move |args| (Fragile { panics_left: Arc::clone(&left) }, args));
+        cast.worker = role("mock: fragile", move |args| (Fragile { at, panics_left: Arc::clone(&left) }, args));
     })
     .await;
     assert_eq!(end, RunEnd::Complete);
@@ -61,12 +62,12 @@ async fn with_panics(panics: u32) -> Vec<Outcome> {
 
 #[tokio::test]
 async fn a_worker_that_panics_goes_on_where_it_died() {
-    assert_eq!(with_panics(2).await, [Outcome::Correct; 4]);
+    assert_eq!(with_panics(3, 2).await, [Outcome::Correct; 4]);
 }
 
 #[tokio::test]
 async fn a_worker_that_always_panics_is_a_named_failure() {
-    assert_eq!(with_panics(u32::MAX).await, [Outcome::Failed(FailureKind::ActorDied); 4]);
+    assert_eq!(with_panics(1, u32::MAX).await, [Outcome::Failed(FailureKind::ActorDied); 4]);
 }
 
 /// The real grader, which dies of its first message and then lives.

@@ -14,6 +14,7 @@ use legwork_protocol::question::Question;
 use legwork_protocol::record::EpisodeRecord;
 use legwork_protocol::retrieval::Page;
 use legwork_protocol::tokens::QuarterBytes;
+use legwork_protocol::untrusted::ControlTokens;
 use legwork_scenarios::mocks::{GoldLibrary, OracleModel, Skill};
 use legwork_worlds::archive;
 use std::collections::{BTreeMap, HashSet};
@@ -74,6 +75,7 @@ pub(crate) async fn run(
         clock: Clock::system(),
         worker_tokens: Arc::new(QuarterBytes),
         coordinator_tokens: Arc::new(QuarterBytes),
+        control_tokens: ControlTokens::default(),
         cast,
     });
     let waiting = questions.iter().map(|question| EpisodeKey { round: 0, question: question.id.clone() }).collect();

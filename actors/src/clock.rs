@@ -1,5 +1,5 @@
 //! The run's clock. It follows tokio's time, so that a paused runtime has a paused clock; only its beginning is
-//! taken from the system. Nothing else in the house reads the time.
+//! taken from the system. Actors read no other clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;

@@ -163,7 +163,8 @@ impl CoordinatorState {
             }
             CoordinatorEffect::Observe(lookups) => {
                 let Some((environment, reading)) = self.mind.tools() else { return };
-                let (environment, reading) = (environment.clone(), reading.clone());
+                let environment = environment.clone().with_control_tokens(stage.control_tokens.clone());
+                let reading = reading.clone();
                 let work = async move {
                     durable.await.ok()?;
                     let (answers, served_ms) = stage.look_up(lookups).await;
@@ -192,7 +193,7 @@ impl CoordinatorState {
     fn request(&self, call: &TurnCall) -> GenerateRequest {
         let stage = &self.args.stage;
         let settings = &stage.profile.coordinator;
-        let seed = stage.draw_seed(&self.args.episode, Scope::Coordinator, call.turn);
+        let seed = stage.draw_seed(&self.args.episode, Scope::Coordinator, call.turn, call.attempt);
         let messages = self.mind.conversation().map(|talk| talk.messages().to_vec()).unwrap_or_default();
         GenerateRequest {
             route: Route::Coordinator,
@@ -204,7 +205,7 @@ impl CoordinatorState {
                 temperature: settings.temperature,
                 top_p: settings.top_p,
                 top_k: settings.top_k,
-                seed: Some(seed.wrapping_add(u64::from(call.attempt)) >> 1),
+                seed: Some(seed),
                 stop: Vec::new(),
             },
             timeout_ms: call.timeout_ms,

@@ -45,7 +45,7 @@ impl Actor for Gate {
         let stage = Arc::clone(stage);
         tokio::spawn(async move {
             let settings = &stage.profile.gate;
-            let seed = stage.draw_seed(&session.episode, session.scope, session.turn);
+            let seed = stage.draw_seed(&session.episode, session.scope, session.turn, 0);
             let request = GenerateRequest {
                 route: Route::Gate,
                 session: Some(session),

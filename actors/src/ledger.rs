@@ -8,6 +8,8 @@ mod manifest;
 mod reader;
 mod rebuild;
 mod store;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use chain::{Chain, Link};
@@ -16,7 +18,7 @@ pub use manifest::{Difference, Manifest};
 pub use reader::{LedgerReader, StoredEvent};
 pub use rebuild::{FirstDifference, ReplayedEpisode, replay_episode};
 pub use store::{RUN_DB, SCHEMA_VERSION, Store};
-pub use writer::{BATCH_MAX, QUEUE_MAX, WriterHandle};
+pub use writer::{BATCH_MAX, BATCH_WORTH, LINGER, QUEUE_MAX, WriterHandle};
 
 use crate::address::Reply;
 use legwork_protocol::event::RecordedEvent;

@@ -7,7 +7,7 @@ mod local;
 mod server;
 
 pub use cache::AnswerCache;
-pub use local::LocalLibrary;
+pub use local::{BATCH_MAX, LocalLibrary, QUEUE_MAX};
 pub use server::ServerLibrary;
 
 use crate::address::Reply;

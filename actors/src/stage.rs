@@ -15,6 +15,7 @@ use legwork_protocol::coordinator::Script;
 use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::profile::Profile;
 use legwork_protocol::tokens::TokenCounter;
+use legwork_protocol::untrusted::ControlTokens;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +26,9 @@ use std::time::Duration;
 pub struct RunLimits {
     /// Episodes at once.
     pub concurrency: usize,
-    /// Restarts of each actor of an episode (coordinator, worker, the episode itself).
+    /// Restarts of an episode's children, all of them together, and apart from these of the episode itself.
     pub episode_restarts: RestartLimit,
-    /// Restarts of each shared actor (retriever, grader, gate, inference, board).
+    /// Restarts of the shared actors (retriever, grader, gate, inference, board), all of them together.
     pub shared_restarts: RestartLimit,
     /// A reply of inference, grader or gate that takes longer than this is lost, queueing included.
     pub reply_lost_after_ms: u64,
@@ -63,6 +64,8 @@ pub struct Stage {
     pub worker_tokens: Arc<dyn TokenCounter>,
     /// Counts a coordinator's tokens.
     pub coordinator_tokens: Arc<dyn TokenCounter>,
+    /// What may not stand in a page's text within a prompt.
+    pub control_tokens: ControlTokens,
     /// Who plays each role.
     pub cast: Cast,
     /// Where inference lives.
@@ -95,6 +98,8 @@ pub struct StageParts {
     pub worker_tokens: Arc<dyn TokenCounter>,
     /// Counts a coordinator's tokens.
     pub coordinator_tokens: Arc<dyn TokenCounter>,
+    /// What may not stand in a page's text within a prompt.
+    pub control_tokens: ControlTokens,
     /// Who plays each role.
     pub cast: Cast,
 }
@@ -110,6 +115,7 @@ impl Stage {
             clock: parts.clock,
             worker_tokens: parts.worker_tokens,
             coordinator_tokens: parts.coordinator_tokens,
+            control_tokens: parts.control_tokens,
             cast: parts.cast,
             inference: Address::vacant("inference"),
             retriever: Address::vacant("retriever"),
@@ -130,12 +136,13 @@ impl Stage {
         Duration::from_millis(self.limits.lookup_timeout_ms)
     }
 
-    /// The seed of one draw: the same run, episode, scope and turn always draw the same.
-    pub fn draw_seed(&self, episode: &EpisodeKey, scope: Scope, turn: u32) -> u64 {
+    /// The seed of one draw: the same run, episode, scope, turn and attempt always draw the same, and others do not.
+    pub fn draw_seed(&self, episode: &EpisodeKey, scope: Scope, turn: u32, attempt: u32) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.seed.to_le_bytes());
         hasher.update(&episode.round.to_le_bytes());
         hasher.update(&turn.to_le_bytes());
+        hasher.update(&attempt.to_le_bytes());
         hasher.update(scope.to_string().as_bytes());
         hasher.update(&[0]);
         hasher.update(episode.question.as_str().as_bytes());

@@ -138,7 +138,7 @@ impl WorkerState {
                 Errand::run(myself.clone(), work, panicked)
             }
             WorkerEffect::Observe(lookups) => {
-                let environment = self.machine.environment().clone();
+                let environment = self.machine.environment().clone().with_control_tokens(stage.control_tokens.clone());
                 let reading = self.machine.reading().clone();
                 let work = async move {
                     durable.await.ok()?;
@@ -179,7 +179,7 @@ impl WorkerState {
         let stage = &self.args.stage;
         let settings = &stage.profile.worker;
         let scope = Scope::Worker(self.args.worker);
-        let seed = stage.draw_seed(&self.args.episode, scope, call.turn);
+        let seed = stage.draw_seed(&self.args.episode, scope, call.turn, call.attempt);
         GenerateRequest {
             route: Route::Worker,
             session: Some(Session { episode: self.args.episode.clone(), scope, turn: call.turn }),
@@ -190,7 +190,7 @@ impl WorkerState {
                 temperature: settings.temperature,
                 top_p: settings.top_p,
                 top_k: settings.top_k,
-                seed: Some(seed.wrapping_add(u64::from(call.attempt)) >> 1),
+                seed: Some(seed),
                 stop: Vec::new(),
             },
             timeout_ms: call.timeout_ms,

@@ -15,11 +15,16 @@ use crate::provenance::Provenance;
 use crate::summary::Summary;
 use serde::Serialize;
 
+/// Sections of a brief.
+const BRIEF_SECTIONS: usize = 2;
+
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns for a terminal.
     Text(Charset),
+    /// The facts and the first two sections of [`Format::Text`]: what one looks for when a run has ended.
+    Brief(Charset),
     /// GitHub's dialect.
     Markdown,
     /// One object; its shape is [`json::Envelope`].
@@ -75,6 +80,11 @@ impl Reportable for Agreement {
 pub fn render<R: Reportable>(report: &R, provenance: &[Provenance], format: Format) -> Result<String, ReportError> {
     match format {
         Format::Text(charset) => Ok(text::render(&report.document(provenance), charset)),
+        Format::Brief(charset) => {
+            let mut document = report.document(provenance);
+            document.sections.truncate(BRIEF_SECTIONS);
+            Ok(text::render(&document, charset))
+        }
         Format::Markdown => Ok(markdown::render(&report.document(provenance))),
         Format::Json => json::render(report, provenance),
         Format::Html => Ok(html::render(&report.document(provenance))),

@@ -9,6 +9,7 @@ use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::generation::Route;
 use legwork_protocol::message::Message;
 use legwork_protocol::tokens::{QuarterBytes, TokenCounter};
+use legwork_protocol::untrusted::ControlTokens;
 use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Counters {
     pub worker: Arc<dyn TokenCounter>,
     /// The coordinator's.
     pub coordinator: Arc<dyn TokenCounter>,
+    /// What may not stand in a page's text: what public models use, and what these tokenizers add.
+    pub control: ControlTokens,
 }
 
 /// Builds the models.
@@ -86,13 +89,17 @@ pub fn embedder(settings: &Settings) -> Result<Option<Arc<dyn Embedder>>, Assemb
 /// # Errors
 /// A tokenizer that cannot be read.
 pub fn counters(settings: &TokenizerSettings) -> Result<Counters, AssembleError> {
-    let open = |path: &Option<std::path::PathBuf>| -> Result<Arc<dyn TokenCounter>, AssembleError> {
-        Ok(match path {
-            Some(path) => Arc::new(FileCounter(Tokenizer::open(path)?)),
-            None => Arc::new(QuarterBytes),
-        })
+    let mut control = ControlTokens::default();
+    let mut open = |path: &Option<std::path::PathBuf>| -> Result<Arc<dyn TokenCounter>, AssembleError> {
+        let Some(path) = path else { return Ok(Arc::new(QuarterBytes)) };
+        let tokenizer = Tokenizer::open(path)?;
+        // One character cannot be broken and is no marker; a token with a backslash cannot be kept apart from text.
+        let marks = tokenizer.added_tokens().into_iter().filter(|token| token.chars().nth(1).is_some() && !token.contains('\\'));
+        control = control.with(marks).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))?;
+        Ok(Arc::new(FileCounter(tokenizer)))
     };
-    Ok(Counters { worker: open(&settings.worker)?, coordinator: open(&settings.coordinator)? })
+    let (worker, coordinator) = (open(&settings.worker)?, open(&settings.coordinator)?);
+    Ok(Counters { worker, coordinator, control })
 }
 
 /// Renders conversations to ids with a tokenizer's ChatML markers.

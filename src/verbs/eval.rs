@@ -147,7 +147,7 @@ pub(super) async fn evaluate(
     let summary = run.summary(settings.run.resamples)?;
     let written = run.write_reports(&summary)?;
     let provenance = [run.provenance(format!("{} on {}", run.manifest.profile.name, run.manifest.world))];
-    let format = if view.json { Format::Json } else { Format::Text(Charset::Unicode) };
+    let format = if view.json { Format::Json } else { Format::Brief(Charset::Unicode) };
     output::print(&render(&summary, &provenance, format)?);
     if mode != WatchMode::Silent {
         written.iter().for_each(|path| output::note(&format!("wrote {}", path.display())));
@@ -155,7 +155,7 @@ pub(super) async fn evaluate(
     match end {
         RunEnd::Complete => Ok(Ended::Done),
         RunEnd::Incomplete { left } => {
-            output::note(&format!("{left} episodes have not ended; go on with: legwork eval --resume {}", folder.display()));
+            output::note(&format!("{left} episodes have not ended; go on with the same flags and --resume {} in place of --run", folder.display()));
             Ok(Ended::Incomplete)
         }
         RunEnd::Failed(failure) => Err(failure.into()),
@@ -208,6 +208,7 @@ async fn carry_out(
         clock,
         worker_tokens: counters.worker,
         coordinator_tokens: counters.coordinator,
+        control_tokens: counters.control,
         cast,
     });
     let waiting = planned.into_iter().filter(|key| !ended.contains(key)).collect();

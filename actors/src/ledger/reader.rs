@@ -245,15 +245,30 @@ pub(super) fn effective_manifest(connection: &Connection, path: &Path) -> Result
     }
     let mut value: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     for difference in &accepted {
-        let pointer = format!("/{}", difference.name.replace('.', "/"));
-        if let Some(place) = value.pointer_mut(&pointer) {
-            *place = match place {
-                serde_json::Value::String(_) => serde_json::Value::String(difference.is.clone()),
-                _ => serde_json::from_str(&difference.is).unwrap_or(serde_json::Value::Null),
-            };
-        }
+        put(&mut value, &difference.name, &difference.is);
     }
     Ok(serde_json::from_value(value).unwrap_or(manifest))
+}
+
+/// Puts what was accepted in its place. A key may hold dots itself, so that names are matched and not split.
+fn put(value: &mut serde_json::Value, name: &str, is: &str) {
+    let serde_json::Value::Object(map) = value else { return };
+    if let Some(place) = map.get_mut(name).filter(|place| !place.is_object()) {
+        *place = match place {
+            serde_json::Value::String(_) => serde_json::Value::String(is.to_owned()),
+            _ => serde_json::from_str(is).unwrap_or_else(|_| serde_json::Value::String(is.to_owned())),
+        };
+        return;
+    }
+    let below = map.iter_mut().find_map(|(key, below)| {
+        let rest = name.strip_prefix(key.as_str())?.strip_prefix('.')?;
+        below.is_object().then_some((below, rest.to_owned()))
+    });
+    match below {
+        Some((below, rest)) => put(below, &rest, is),
+        // It was absent when the run was begun.
+        None => drop(map.insert(name.to_owned(), serde_json::from_str(is).unwrap_or_else(|_| is.into()))),
+    }
 }
 
 fn first_manifest(connection: &Connection, path: &Path) -> Result<(String, Manifest), LedgerError> {

@@ -160,6 +160,13 @@ impl Store {
         let _best_effort = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
+    /// Lets the database grow by no more than so many pages, as a full disk would.
+    #[cfg(test)]
+    pub(super) fn limit_growth(&self, pages: i64) {
+        let count: i64 = self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        self.connection.execute_batch(&format!("PRAGMA max_page_count = {}", count + pages)).unwrap();
+    }
+
     /// The database's file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,3 +1,5 @@
+//! The coordinators' minds but for the folding one: direct, model-driven, scripted; and the purse they lend from.
+
 use crate::{call, profile, said};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::coordinator::{

@@ -1,3 +1,5 @@
+//! The episode's machine: every way to end, and reports in the order of the briefs.
+
 use crate::coordinators::{question, report};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::coordinator::{AnswerEnd, FinalAnswer};

@@ -1,3 +1,5 @@
+//! The folding mind: what a branch may do, and what the main line sees of it.
+
 use crate::{observed, said};
 use legwork_protocol::coordinator::{AnswerEnd, Coordinator, CoordinatorEffect, CoordinatorEvent, Fold};
 use legwork_protocol::profile::Profile;

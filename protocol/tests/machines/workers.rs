@@ -1,3 +1,5 @@
+//! The worker's machine: turns, budgets, the wrap-up, failures and the gate.
+
 use crate::{call, observed, profile, said};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::failure::{Failure, FailureKind};

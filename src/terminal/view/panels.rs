@@ -16,9 +16,9 @@ const SILENCE_TOLD_FROM_MS: u64 = 3_000;
 /// From this width on the gauge tells all.
 const LONG_GAUGE_FROM: u16 = 60;
 /// Columns of a figure with its name: the inside of a narrow panel on a usual terminal.
-const FIGURE_COLUMNS: usize = 20;
+const FIGURE_COLUMNS: usize = 19;
 /// The same in a broader panel, for longer names.
-const BROAD_FIGURE_COLUMNS: usize = 30;
+const BROAD_FIGURE_COLUMNS: usize = 29;
 
 /// The title line, what must not be cut off first: the profile, for how long, which run.
 pub(super) fn title(view: &View<'_>) -> Line<'static> {

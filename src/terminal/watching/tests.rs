@@ -67,7 +67,11 @@ struct Breaking {
 
 impl Breaking {
     fn call(&mut self, what: String) -> io::Result<()> {
-        self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::BrokenPipe)?;
+        let Some(left) = self.left.checked_sub(1) else {
+            self.heard.lock().unwrap().push("broken".to_owned());
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        self.left = left;
         self.heard.lock().unwrap().push(what);
         Ok(())
     }
@@ -203,7 +207,7 @@ async fn a_screen_that_breaks_leaves_the_run_alone() {
     let stand = stand(breaking(&noted, 3, Vec::new()), &noted, u64::MAX).await;
     let watched = tokio::spawn(attend(stand.watching));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(*stand.heard.lock().unwrap(), ["begin", "show 1", "show 2"]);
+    assert_eq!(*stand.heard.lock().unwrap(), ["begin", "show 1", "show 2", "broken"], "and is not tried again");
     stand.over.send(RunEnd::Complete).unwrap();
     assert_eq!(watched.await.unwrap(), RunEnd::Complete);
 }

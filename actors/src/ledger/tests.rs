@@ -1,0 +1,191 @@
+//! The ledger on real files: what was acknowledged is there, what could not be written is said, and nothing that was
+//! changed behind its back passes.
+
+use super::*;
+use legwork_protocol::episode::EpisodeEvent;
+use legwork_protocol::event::Event;
+use legwork_protocol::failure::FailureKind;
+use legwork_protocol::profile::Profile;
+use legwork_protocol::question::Question;
+use std::path::Path;
+
+fn manifest() -> Manifest {
+    let profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive.toml")).unwrap();
+    Manifest {
+        run: "test".into(),
+        began_epoch_ms: 7,
+        legwork: "test".into(),
+        world: "w".into(),
+        profile,
+        seed: 1,
+        rounds: 2,
+        questions: 2,
+        mock: true,
+        inputs: BTreeMap::from([("corpus".to_owned(), "abc".to_owned())]),
+        script: None,
+        forked_from: None,
+    }
+}
+
+fn questions() -> Vec<Question> {
+    ["1", "01"].map(|id| Question {
+        id: id.into(),
+        text: format!("question {id}"),
+        answers: vec!["a".into()],
+        tier: "t".into(),
+        gold: Vec::new(),
+        evidence: Vec::new(),
+        decomposition: Vec::new(),
+    })
+    .to_vec()
+}
+
+fn create(folder: &Path) -> Store {
+    Store::create(folder, &manifest(), &questions()).unwrap()
+}
+
+fn key(round: u32, id: &str) -> EpisodeKey {
+    EpisodeKey { round, question: id.into() }
+}
+
+fn append(episode: EpisodeKey, seq: u32, bytes: usize) -> Box<Append> {
+    let failure = Failure::new(FailureKind::Ledger, "x".repeat(bytes));
+    let event = Event::Episode(EpisodeEvent::ActorLost(failure));
+    Box::new(Append::new(episode, Scope::Episode, 5, &RecordedEvent { seq, event, effect: None }))
+}
+
+#[test]
+fn what_was_appended_is_read_back_by_episode_and_the_plan_is_the_denominator() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = create(folder.path());
+    store.append(&[append(key(0, "1"), 0, 3), append(key(0, "01"), 0, 4), append(key(0, "1"), 1, 5)]).unwrap();
+    drop(store);
+    let reader = LedgerReader::open(folder.path()).unwrap();
+    assert_eq!(reader.planned().unwrap(), [key(0, "1"), key(0, "01"), key(1, "1"), key(1, "01")]);
+    assert_eq!(reader.history(&key(0, "1")).unwrap()[&Scope::Episode].len(), 2, "ids 1 and 01 are two questions");
+    assert_eq!(reader.begun().unwrap().len(), 2);
+    assert_eq!(reader.verify_chain().unwrap().0, 3);
+    assert!(reader.history(&key(0, "2")).unwrap().is_empty());
+}
+
+#[test]
+fn the_chain_goes_on_over_a_reopened_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for seq in 0..3 {
+        let mut store = if seq == 0 { create(folder.path()) } else { Store::open(folder.path()).unwrap() };
+        store.append(&[append(key(1, "1"), seq, 10)]).unwrap();
+    }
+    assert_eq!(LedgerReader::open(folder.path()).unwrap().verify_chain().unwrap().0, 3);
+}
+
+#[test]
+fn a_record_changed_dropped_or_added_breaks_the_chain() {
+    for tampering in [
+        "UPDATE events SET at_ms = 6 WHERE id = 2",
+        "DELETE FROM events WHERE id = 2",
+        "INSERT INTO events SELECT 9, episode, scope, 9, at_ms, body, effect, link FROM events WHERE id = 3",
+        "UPDATE manifest SET body = replace(body, '\"seed\":1', '\"seed\":2')",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path()).append(&[append(key(0, "1"), 0, 3), append(key(0, "1"), 1, 3), append(key(0, "1"), 2, 3)]).unwrap();
+        let connection = rusqlite::Connection::open(folder.path().join(RUN_DB)).unwrap();
+        connection.execute(tampering, []).unwrap();
+        let verified = LedgerReader::open(folder.path()).unwrap().verify_chain();
+        assert!(matches!(verified, Err(LedgerError::ChainBroken { .. })), "{tampering}: {verified:?}");
+    }
+}
+
+#[test]
+fn the_same_event_twice_is_refused_and_takes_its_batch_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = create(folder.path());
+    store.append(&[append(key(0, "1"), 0, 3)]).unwrap();
+    assert!(store.append(&[append(key(0, "01"), 0, 3), append(key(0, "1"), 0, 3)]).is_err());
+    store.append(&[append(key(0, "1"), 1, 3)]).unwrap();
+    drop(store);
+    let reader = LedgerReader::open(folder.path()).unwrap();
+    assert_eq!(reader.verify_chain().unwrap().0, 2, "nothing of the refused batch is there");
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_acknowledged_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = create(folder.path());
+    store.limit_growth(20);
+    let mut acknowledged = 0;
+    let error = loop {
+        match store.append(&[append(key(0, "1"), acknowledged, 8_000)]) {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LedgerError::DiskFull { .. }), "{error}");
+    assert!(error.to_string().contains("--resume"));
+    drop(store);
+    let reader = LedgerReader::open(folder.path()).unwrap();
+    assert!(acknowledged > 2);
+    assert_eq!(reader.verify_chain().unwrap().0, u64::from(acknowledged));
+}
+
+#[test]
+fn another_schema_and_another_writer_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create(folder.path());
+    assert!(matches!(Store::open(folder.path()), Err(LedgerError::Locked { .. })));
+    drop(store);
+    assert!(matches!(Store::create(folder.path(), &manifest(), &[]), Err(LedgerError::RunExists { .. })));
+    let connection = rusqlite::Connection::open(folder.path().join(RUN_DB)).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    let refused = Store::open(folder.path()).err().unwrap();
+    assert!(matches!(refused, LedgerError::OtherSchema { found: 99, expected: SCHEMA_VERSION, .. }), "{refused}");
+    let empty = tempfile::tempdir().unwrap();
+    assert!(matches!(LedgerReader::open(empty.path()), Err(LedgerError::NoRun { .. })));
+}
+
+#[test]
+fn a_resume_names_what_differs_and_takes_only_what_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(create(folder.path()));
+    let mut now = manifest();
+    now.inputs.insert("corpus".into(), "def".into());
+    now.inputs.insert("models.worker".into(), "another, and absent before".into());
+    now.profile.worker.turns_max = 3;
+    let refused = Store::resume(folder.path(), &now, &["inputs".into()], 9).err().unwrap();
+    match &refused {
+        LedgerError::ManifestDiffers { differences, .. } => {
+            let names: Vec<_> = differences.iter().map(|difference| difference.name.as_str()).collect();
+            assert_eq!(names, ["profile.worker.turns_max"]);
+        }
+        other => panic!("{other}"),
+    }
+    let accept = ["inputs.corpus".to_owned(), "inputs.models.worker".to_owned(), "profile.worker".to_owned()];
+    drop(Store::resume(folder.path(), &now, &accept, 9).unwrap());
+    // Accepted once, it is what the run now has: nothing differs any more, and going back would.
+    drop(Store::resume(folder.path(), &now, &[], 9).unwrap());
+    assert!(Store::resume(folder.path(), &manifest(), &[], 9).is_err());
+    assert_eq!(LedgerReader::open(folder.path()).unwrap().accepted().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn after_a_failed_write_nothing_more_is_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create(folder.path());
+    store.limit_growth(4);
+    let writer = WriterHandle::start(store).unwrap();
+    let mut acknowledged = 0;
+    for seq in 0..40 {
+        let (reply, owed) = crate::address::reply();
+        writer.append(append(key(0, "1"), seq, 4_000), reply).await;
+        match owed.await.unwrap() {
+            Ok(()) => {
+                assert_eq!(acknowledged, seq, "no success after a failure");
+                acknowledged += 1;
+            }
+            Err(failure) => assert_eq!(failure.kind, FailureKind::Ledger),
+        }
+    }
+    writer.close().await;
+    assert!(acknowledged < 40);
+    assert_eq!(LedgerReader::open(folder.path()).unwrap().verify_chain().unwrap().0, u64::from(acknowledged));
+}
