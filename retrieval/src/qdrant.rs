@@ -192,6 +192,15 @@ impl QdrantCollection {
         Ok(response.result.map_or(0, |r| r.count))
     }
 
+    /// Number of vectors that the server's graph reaches so far; the others it compares one by one.
+    ///
+    /// # Errors
+    /// A dead server or a missing collection.
+    pub async fn indexed(&self) -> Result<u64, RetrievalError> {
+        let info = self.client.collection_info(&self.collection).await.map_err(|e| self.failed(&e))?;
+        Ok(info.result.and_then(|r| r.indexed_vectors_count).unwrap_or(0))
+    }
+
     /// Deletes the collection, with all its points.
     ///
     /// # Errors

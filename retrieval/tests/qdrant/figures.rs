@@ -73,6 +73,7 @@ async fn figures(url: &str, index: &Index, queries: &[Vec<f32>]) {
     println!("again: {again:?} in {:.1} s", started.elapsed().as_secs_f64());
     assert_eq!((again.present, again.written), (index.len() as u64, 0));
     let truth = local_truth(index, queries);
+    println!("in the graph: {} of {}", exact.indexed().await.unwrap(), index.len());
     for search in [ServerSearch::Exact, ServerSearch::Hnsw { ef: 128 }, ServerSearch::Hnsw { ef: 512 }] {
         let client = QdrantCollection::new(&at(search), DIM).unwrap();
         let started = Instant::now();

@@ -109,6 +109,7 @@ async fn contract(url: &str, name: &str) {
     give_vectors(&mut index, 1);
     assert_eq!(upsert(&client, &index).await.unwrap(), done(0, DOCUMENTS));
     assert_eq!(client.count().await.unwrap(), DOCUMENTS as u64);
+    assert!(client.indexed().await.unwrap() <= DOCUMENTS as u64);
     exact_search_agrees(&client, &index).await;
     filters_hold(&client).await;
     // With every document in the lists no tie is cut off, so fused answers must agree to the last place.

@@ -199,11 +199,12 @@ impl State {
     }
 
     fn info(&mut self, request: qdrant::GetCollectionInfoRequest) -> Told<qdrant::GetCollectionInfoResponse> {
-        let params = self.stored(&request.collection_name)?.params;
+        let stored = self.stored(&request.collection_name)?;
+        let (params, points) = (stored.params, stored.points.len() as u64);
         let config = Some(VectorsConfig { config: Some(vectors_config::Config::Params(params)) });
         let params = Some(CollectionParams { vectors_config: config, ..Default::default() });
         let config = Some(CollectionConfig { params, ..Default::default() });
-        let result = Some(CollectionInfo { config, ..Default::default() });
+        let result = Some(CollectionInfo { config, indexed_vectors_count: Some(points), ..Default::default() });
         Ok(qdrant::GetCollectionInfoResponse { result, ..Default::default() })
     }
 
