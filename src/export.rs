@@ -239,16 +239,23 @@ pub enum ExportError {
 }
 
 /// Writes a run in a format to `out`: a file, or for [`Format::BrowsecompPlus`] a folder. It appears when it is whole.
-/// Memory holds the questions and one episode.
+/// An Inspect log may be given a folder, and gets a name there by which Inspect's viewer finds it. Memory holds the
+/// questions and one episode.
 ///
 /// # Errors
 /// A run that cannot be read or replayed, a place that is taken or cannot be written, or something that the format
 /// cannot hold; nothing is left behind.
 pub fn export(reader: &LedgerReader, format: Format, out: &Path, options: &Options) -> Result<Summary, ExportError> {
-    if out.exists() && (!options.overwrite || out.is_dir()) && !file::is_empty_folder(out) {
+    let walk = Walk::begin(reader, options)?;
+    let named_in_folder = (format == Format::Inspect && out.is_dir()).then(|| out.join(inspect::file_name(&walk)));
+    let out = named_in_folder.as_deref().unwrap_or(out);
+    let free = match format {
+        Format::BrowsecompPlus => !out.exists() || file::is_empty_folder(out),
+        _ => !out.exists() || (options.overwrite && out.is_file()),
+    };
+    if !free {
         return Err(ExportError::Exists { path: out.to_path_buf() });
     }
-    let walk = Walk::begin(reader, options)?;
     let mut summary = Summary {
         format,
         out: out.to_path_buf(),

@@ -20,7 +20,7 @@ pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mu
             summary.left_out(why);
             return Ok(());
         }
-        for talk in walk.workers(episode) {
+        for talk in lineage::talks(walk, episode) {
             let source = match lineage::source(walk, episode, &talk, options) {
                 Ok(source) => source,
                 Err(why) => {
@@ -29,7 +29,7 @@ pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mu
                 }
             };
             let Some(parts) = parts(&talk, source, summary) else {
-                summary.left_out("workers with a turn whose server gave no ids");
+                summary.left_out("conversations with a turn whose server gave no ids");
                 continue;
             };
             let count = parts.len();

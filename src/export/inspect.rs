@@ -11,6 +11,7 @@ use super::{ExportError, Summary};
 use legwork_protocol::generation::Usage;
 use legwork_protocol::outcome::Outcome;
 use legwork_protocol::record::EpisodeRecord;
+use legwork_protocol::untrusted::Untrusted;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use time::iso;
@@ -54,6 +55,13 @@ pub(super) fn write(walk: &Walk<'_>, out: &Path, summary: &mut Summary) -> Resul
     samples.pour_into(&mut file)?;
     file.put_text("\n]}\n")?;
     file.finish()
+}
+
+/// A name of the form that Inspect lists: moment, task and id between underscores.
+pub(super) fn file_name(walk: &Walk<'_>) -> String {
+    let part = |text: &str| Untrusted::from(text).for_file_name().replace('_', "-");
+    let moment = iso(walk.manifest.began_epoch_ms).replace([':', '.', '+'], "-");
+    format!("{moment}_{}_{}.json", part(&walk.manifest.world), part(&walk.manifest.run))
 }
 
 fn header(walk: &Walk<'_>, totals: &Totals) -> Value {

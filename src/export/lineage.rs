@@ -2,7 +2,9 @@
 
 use super::walk::{EpisodeView, Talk, Walk};
 use super::{Episodes, Options};
+use legwork_protocol::coordinator::AnswerEnd;
 use legwork_protocol::grading::exact_match;
+use legwork_protocol::id::Scope;
 use legwork_protocol::profile::{CoordinatorKind, ExactRule};
 use legwork_protocol::worker::{ReportStatus, WorkerReport};
 use legwork_training::trajectory::Metadata;
@@ -40,13 +42,29 @@ pub(super) fn why_no_episode(episode: &EpisodeView, options: &Options) -> Option
     }
 }
 
-/// What a worker's row is worth, or why it gives none.
+/// The conversations that are trained on: those of the workers, or the main line of a mind that searches itself (its
+/// branches go the way of FoldAgent's, which returns the main line alone).
+pub(super) fn talks<'e>(walk: &Walk<'_>, episode: &'e EpisodeView) -> Vec<Talk<'e>> {
+    match walk.manifest.profile.coordinator.kind {
+        CoordinatorKind::Fold => walk.coordinator(episode).into_iter().collect(),
+        CoordinatorKind::Model | CoordinatorKind::Direct | CoordinatorKind::Scripted => walk.workers(episode).collect(),
+    }
+}
+
+/// What a conversation's row is worth, or why it gives none.
 pub(super) fn source(
     walk: &Walk<'_>,
     episode: &EpisodeView,
     talk: &Talk<'_>,
     options: &Options,
 ) -> Result<Source, &'static str> {
+    if talk.scope == Scope::Coordinator {
+        return match &episode.answer {
+            Some(answer) if answer.end == AnswerEnd::Answered && episode.is_correct() => Ok(Source::Core),
+            Some(answer) if answer.end == AnswerEnd::Answered => Ok(Source::Unsuccessful),
+            _ => Err("episodes without an answer"),
+        };
+    }
     let Some(report) = talk.report.as_ref().filter(|report| report.status == ReportStatus::Finished) else {
         return Err("workers that did not finish");
     };

@@ -147,7 +147,7 @@ fn id_rows(folder: &TempDir, reader: &LedgerReader) -> (Vec<IdRow>, Summary) {
 fn ids_are_kept_as_the_server_gave_them_and_say_who_made_them() {
     let (folder, reader) = delegated(vec![searches("no ids"), finishes("Bob")]);
     let (rows, summary) = id_rows(&folder, &reader);
-    assert_eq!(summary.left_out, BTreeMap::from([("workers with a turn whose server gave no ids", 1)]));
+    assert_eq!(summary.left_out, BTreeMap::from([("conversations with a turn whose server gave no ids", 1)]));
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].prompt_ids, [1, 2]);
     let spans: Vec<_> = rows[0]
@@ -278,6 +278,41 @@ fn an_inspect_log_holds_results_before_samples_and_every_conversation() {
         json!({"input_tokens": 160, "input_tokens_cache_read": 40, "output_tokens": 20, "total_tokens": 220})
     );
     assert_eq!(sample["output"]["completion"], "Explanation: both agree\nExact Answer: Ada Lovelace\nConfidence: 80%");
+}
+
+#[test]
+fn a_mind_that_searches_itself_is_trained_on_by_its_main_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let branch = Call::new("branch", [("description", "d"), ("prompt", "look into it")]);
+    let back = Call::new("return", [("message", "it is Ada")]);
+    let coordinator =
+        vec![searches("ada"), says("split", branch), searches("closer"), says("back", back), finishes("Ada Lovelace")];
+    let lines = [Lines { coordinator, ..Lines::default() }];
+    let reader = play(&folder.path().join("run"), CoordinatorKind::Fold, 1, &[question("q1", "easy")], &lines);
+    let (rows, summary) = chat_rows(&folder, &reader, &Options::default());
+    assert_eq!(summary.left_out, BTreeMap::new());
+    let metadata = &rows[0].metadata;
+    assert_eq!((metadata.scope.as_deref(), metadata.source.as_deref()), (Some("coordinator"), Some("core")));
+    let said: Vec<&str> = rows[0].messages.iter().map(|message| message.content.as_str()).collect();
+    assert!(!said.iter().any(|text| text.contains("closer")), "what a branch did is not on the main line");
+    assert!(said.iter().any(|text| text.contains("it is Ada")));
+    let (out, _) = written(&folder, &reader, Format::BrowsecompPlus, &Options::default());
+    let file: Value = serde_json::from_slice(&std::fs::read(out.join("q1.json")).unwrap()).unwrap();
+    let calls: Vec<&str> =
+        file["result"].as_array().unwrap().iter().filter_map(|step| step["arguments"].as_str()).collect();
+    assert_eq!(calls, [r#"{"query":"ada"}"#, r#"{"query":"closer"}"#], "each call once, a branch's too");
+}
+
+#[test]
+fn an_inspect_log_in_a_folder_has_a_name_that_inspect_lists() {
+    let (folder, reader) = direct();
+    let logs = folder.path().join("logs");
+    std::fs::create_dir(&logs).unwrap();
+    let summary = export(&reader, Format::Inspect, &logs, &Options::default()).unwrap();
+    let name = summary.out.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("2026-11-30T08-55-11-042-00-00_toy_xa-test-s-run-") && name.ends_with(".json"), "{name}");
+    let again = export(&reader, Format::Inspect, &logs, &Options::default()).unwrap_err();
+    assert!(matches!(again, ExportError::Exists { .. }), "{again}");
 }
 
 #[test]

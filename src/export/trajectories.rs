@@ -16,7 +16,7 @@ pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mu
             summary.left_out(why);
             return Ok(());
         }
-        for talk in walk.workers(episode) {
+        for talk in lineage::talks(walk, episode) {
             match row(walk, episode, &talk, options) {
                 Ok(row) => {
                     rows.write(&row)?;

@@ -4,7 +4,7 @@
 use super::{ExportError, Options, Summary};
 use legwork_actors::ledger::{History, LedgerReader, Manifest, StoredEvent, replay_episode};
 use legwork_protocol::call::Call;
-use legwork_protocol::coordinator::{CoordinatorEvent, FinalAnswer, coordinator};
+use legwork_protocol::coordinator::{CoordinatorEffect, CoordinatorEvent, FinalAnswer, coordinator};
 use legwork_protocol::episode::EpisodeEvent;
 use legwork_protocol::event::{Event, RecordedEvent};
 use legwork_protocol::generation::Completion;
@@ -142,10 +142,15 @@ impl<'a> Walk<'a> {
         let mut turns = Vec::new();
         for recorded in events {
             let Event::Coordinator(event) = &recorded.event else { continue };
-            machine.apply(event);
+            let effect = machine.apply(event);
             if let CoordinatorEvent::Generated { completion, .. } = event {
-                let calls = machine.tools().map(|(_, reading)| reading.calls.clone()).unwrap_or_default();
-                turns.push(Turn { completion, calls });
+                // Only a turn that wants lookups has calls of its own to show; others leave those of an earlier one.
+                let wants = matches!(effect, Some(CoordinatorEffect::Observe(_)));
+                let tools = machine.tools().filter(|_| wants);
+                turns.push(Turn {
+                    completion,
+                    calls: tools.map(|(_, reading)| reading.calls.clone()).unwrap_or_default(),
+                });
             }
         }
         let messages = machine.conversation()?.messages().to_vec();

@@ -174,7 +174,12 @@ impl Stage<'_> {
                 }
                 CoordinatorEffect::Delegate(briefs) => return EpisodeEvent::Delegated(briefs),
                 CoordinatorEffect::Answer(answer) => return EpisodeEvent::Answered(answer),
-                CoordinatorEffect::Observe(_) => panic!("no mind of this play searches"),
+                CoordinatorEffect::Observe(lookups) => {
+                    let answers: Vec<LookupAnswer> = lookups.iter().map(look_up).collect();
+                    let (environment, reading) = mind.tools().expect("a mind that looks up has tools");
+                    let observed = environment.observe(reading, &answers);
+                    CoordinatorEvent::Observed { observed, tokens: 15, served_ms: 2 }
+                }
             };
         }
     }
