@@ -39,13 +39,20 @@ fn main() {
         let setting = Setting { episodes: usize_of(episodes), concurrent: usize_of(concurrent), turns, latency };
         return println!("{}", measure(&setting));
     }
-    println!("| episodes | concurrent | turns | model latency | wall s | episodes/s | turns/s | CPU s/episode | peak MB | ended |");
+    println!(
+        "| episodes | concurrent | turns | model latency | wall s | episodes/s | turns/s | CPU s/episode | peak MB | ended |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    let settings =
-        [("5000", "100", "6", "0"), ("20000", "2000", "6", "0"), ("20000", "10000", "6", "0"), ("150", "150", "40", "500")];
+    let settings = [
+        ("5000", "100", "6", "0"),
+        ("20000", "2000", "6", "0"),
+        ("20000", "10000", "6", "0"),
+        ("150", "150", "40", "500"),
+    ];
     for (episodes, concurrent, turns, latency) in settings {
         let program = std::env::current_exe().expect("this program");
-        let output = std::process::Command::new(program).args([episodes, concurrent, turns, latency]).output().expect("runs");
+        let output =
+            std::process::Command::new(program).args([episodes, concurrent, turns, latency]).output().expect("runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         print!("{}", String::from_utf8_lossy(&output.stdout));
     }

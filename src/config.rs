@@ -112,7 +112,8 @@ pub fn resolve(given: &Given) -> Result<Resolved, ConfigError> {
     let mut layers = Layers::default();
     layers.lay(Origin::Default, parse("the defaults", DEFAULTS)?);
     let file = given.file.as_ref().map(read).transpose()?;
-    let of_file = file.as_ref().and_then(|table| table.get("profile")).and_then(|name| name.as_str().map(str::to_owned));
+    let of_file =
+        file.as_ref().and_then(|table| table.get("profile")).and_then(|name| name.as_str().map(str::to_owned));
     let name = given.profile.clone().or(of_file).unwrap_or_else(|| "archive".to_owned());
     let (name, text) = profile(&name)?;
     layers.lay(Origin::Profile(name), parse(name, text)?);
@@ -142,7 +143,8 @@ fn profile(name: &str) -> Result<(&'static str, &'static str), ConfigError> {
 }
 
 fn parse(origin: &str, text: &str) -> Result<toml::Table, ConfigError> {
-    text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax { origin: origin.to_owned(), detail: error.to_string() })
+    text.parse()
+        .map_err(|error: toml::de::Error| ConfigError::Syntax { origin: origin.to_owned(), detail: error.to_string() })
 }
 
 fn read(path: &PathBuf) -> Result<toml::Table, ConfigError> {

@@ -78,7 +78,11 @@ impl OpenRun {
         let limited = |tokens, turns, served_ms| Amount { tokens, turns, served_ms, micros: 0 };
         let options = SummaryOptions {
             worker_budget: Some(limited(worker.budget_tokens, worker.turns_max, worker.served_max_ms)),
-            coordinator_budget: Some(limited(coordinator.budget_tokens, coordinator.turns_max, coordinator.served_max_ms)),
+            coordinator_budget: Some(limited(
+                coordinator.budget_tokens,
+                coordinator.turns_max,
+                coordinator.served_max_ms,
+            )),
             seed: self.manifest.seed,
             resamples,
             ..SummaryOptions::default()

@@ -5,6 +5,7 @@ mod config;
 mod doctor;
 mod embed;
 mod eval;
+mod export;
 mod fork;
 mod index;
 mod ledger;

@@ -59,12 +59,7 @@ impl OracleServer {
     }
 }
 
-fn serve(
-    stream: TcpStream,
-    model: &OracleModel,
-    asked: &Asked,
-    latency: Duration,
-) -> std::io::Result<()> {
+fn serve(stream: TcpStream, model: &OracleModel, asked: &Asked, latency: Duration) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
     loop {
@@ -88,7 +83,11 @@ fn serve(
         asked.more.notify_all();
         std::thread::sleep(latency);
         let answer = answer(model, &body);
-        write!(writer, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())?;
+        write!(
+            writer,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
+            answer.len()
+        )?;
     }
 }
 

@@ -72,6 +72,20 @@ fn the_main_job_prints_a_table_and_writes_its_report() {
 }
 
 #[test]
+fn a_run_is_exported_in_every_form() {
+    let place = Place::new();
+    assert!(place.run(&["eval", "--questions", "3", "--run", "runs/a"]).status.success());
+    for format in ["trajectories", "browsecomp-plus", "foldagent", "trec", "inspect", "csv"] {
+        let output = place.run(&["ledger", "export", format, "runs/a", "--out", format, "--all", "--json"]);
+        assert!(output.status.success(), "{format}: {}", err(&output));
+        assert!(json(&output)["written"].as_u64().unwrap() > 0, "{format}: {}", out(&output));
+        assert!(place.path(format).exists());
+    }
+    let again = place.run(&["ledger", "export", "csv", "runs/a", "--out", "csv"]);
+    assert!(err(&again).contains("is there already"), "{}", err(&again));
+}
+
+#[test]
 fn a_changed_record_breaks_the_chain_and_a_changed_file_is_named() {
     let place = Place::new();
     assert!(place.run(&["eval", "--questions", "2", "--run", "runs/a"]).status.success());
@@ -126,7 +140,18 @@ fn a_fork_keeps_what_came_before_its_turn() {
     let run = ["eval", "--questions", "3", "--coordinator", "model", "--run", "runs/a"];
     let output = place.run(&run);
     assert!(output.status.success(), "{}", err(&output));
-    let fork = ["fork", "runs/a", "--turn", "1", "--run", "runs/b", "--set", "coordinator.kind=model", "--set", "run.questions=3"];
+    let fork = [
+        "fork",
+        "runs/a",
+        "--turn",
+        "1",
+        "--run",
+        "runs/b",
+        "--set",
+        "coordinator.kind=model",
+        "--set",
+        "run.questions=3",
+    ];
     let output = place.run(&fork);
     assert!(output.status.success(), "{}", err(&output));
     let replayed = json(&place.run(&["replay", "runs/b", "--json"]));
@@ -219,7 +244,8 @@ fn an_index_is_built_searched_and_measured() {
     let docid = found[0]["docid"].as_str().unwrap();
     place.write("queries.jsonl", "{\"id\": \"1\", \"text\": \"founder of the observatory\"}\n");
     place.write("qrels.tsv", &format!("1\t0\t{docid}\t1\n"));
-    let args = ["retrieve", "index", "--queries", "queries.jsonl", "--qrels", "qrels.tsv", "--out", "run.trec", "--json"];
+    let args =
+        ["retrieve", "index", "--queries", "queries.jsonl", "--qrels", "qrels.tsv", "--out", "run.trec", "--json"];
     let measures = json(&place.run(&args));
     assert_eq!(measures["recip_rank"], 1.0);
     assert!(Path::new(&place.path("run.trec")).exists());

@@ -28,7 +28,11 @@ impl Actor for Fragile {
     type State = (WorkerState, u32);
     type Arguments = WorkerArgs;
 
-    async fn pre_start(&self, myself: ActorRef<WorkerMsg>, args: WorkerArgs) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<WorkerMsg>,
+        args: WorkerArgs,
+    ) -> Result<Self::State, ActorProcessingErr> {
         Ok((ModelWorker.pre_start(myself, args).await?, 0))
     }
 
@@ -78,7 +82,11 @@ impl Actor for DiesOnce {
     type State = Arc<Stage>;
     type Arguments = Arc<Stage>;
 
-    async fn pre_start(&self, myself: ActorRef<GraderMsg>, stage: Arc<Stage>) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<GraderMsg>,
+        stage: Arc<Stage>,
+    ) -> Result<Self::State, ActorProcessingErr> {
         Grader.pre_start(myself, stage).await
     }
 

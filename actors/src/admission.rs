@@ -76,7 +76,10 @@ mod tests {
 
     #[test]
     fn a_closed_door_is_over_when_the_last_has_left() {
-        let mut door = Admission::new([EpisodeKey { round: 0, question: "a".into() }, EpisodeKey { round: 0, question: "b".into() }], 1);
+        let mut door = Admission::new(
+            [EpisodeKey { round: 0, question: "a".into() }, EpisodeKey { round: 0, question: "b".into() }],
+            1,
+        );
         door.admit().unwrap();
         door.close();
         assert!(!door.is_over());

@@ -110,7 +110,11 @@ impl Actor for Board {
     type State = BoardState;
     type Arguments = Arc<Stage>;
 
-    async fn pre_start(&self, _myself: ActorRef<BoardMsg>, stage: Arc<Stage>) -> Result<BoardState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<BoardMsg>,
+        stage: Arc<Stage>,
+    ) -> Result<BoardState, ActorProcessingErr> {
         Ok(BoardState { stage, snapshot: Snapshot::default(), running: BTreeMap::new() })
     }
 

@@ -91,8 +91,7 @@ impl Actor for MindCoordinator {
             delegations += u32::from(matches!(effect, Some(CoordinatorEffect::Delegate(_))));
             effect
         })?;
-        let mut state =
-            CoordinatorState { args, mind, journal, errand: None, delegations, reported, answering: false };
+        let mut state = CoordinatorState { args, mind, journal, errand: None, delegations, reported, answering: false };
         match pending {
             Some(effect) => state.carry_out(&myself, None, effect),
             None if state.journal.is_empty() => drop(myself.cast(CoordinatorMsg::Begin)),

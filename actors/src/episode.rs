@@ -89,7 +89,11 @@ impl Actor for EpisodeActor {
     type State = EpisodeState;
     type Arguments = EpisodeArgs;
 
-    async fn pre_start(&self, myself: ActorRef<EpisodeMsg>, mut args: EpisodeArgs) -> Result<EpisodeState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<EpisodeMsg>,
+        mut args: EpisodeArgs,
+    ) -> Result<EpisodeState, ActorProcessingErr> {
         let mut machine = Episode::new(args.key.clone(), Arc::clone(&args.question));
         let mut journal = Journal::new(Arc::clone(&args.stage), args.key.clone(), Scope::Episode);
         let mut history = std::mem::take(&mut args.history);

@@ -31,7 +31,11 @@ impl Actor for Gate {
     type State = Arc<Stage>;
     type Arguments = Arc<Stage>;
 
-    async fn pre_start(&self, _myself: ActorRef<GateMsg>, stage: Arc<Stage>) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<GateMsg>,
+        stage: Arc<Stage>,
+    ) -> Result<Self::State, ActorProcessingErr> {
         Ok(stage)
     }
 

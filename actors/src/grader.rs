@@ -78,12 +78,8 @@ pub async fn grade<F>(settings: &GraderSettings, grading: &Grading, ask: impl Fn
 where
     F: Future<Output = Result<Completion, Failure>>,
 {
-    let mut grader = grading::Grader::new(
-        settings.clone(),
-        Arc::clone(&grading.question),
-        &grading.answer,
-        &grading.text,
-    );
+    let mut grader =
+        grading::Grader::new(settings.clone(), Arc::clone(&grading.question), &grading.answer, &grading.text);
     let mut step = grader.start();
     loop {
         match step {

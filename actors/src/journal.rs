@@ -88,9 +88,8 @@ impl Journal {
     /// already.
     pub fn durable(&self, append: Option<Append>) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
         let lost_after = self.stage.reply_lost_after();
-        let asked = append.map(|append| {
-            self.stage.ledger.ask(lost_after, |reply| LedgerMsg::Append(Box::new(append), reply))
-        });
+        let asked =
+            append.map(|append| self.stage.ledger.ask(lost_after, |reply| LedgerMsg::Append(Box::new(append), reply)));
         async move {
             match asked {
                 Some(asked) => asked.await?,

@@ -1,8 +1,8 @@
 //! The run: the root supervisor. It lets planned episodes in as permits allow, restarts what dies within its budget,
 //! and is over when every planned episode has ended or the door was closed and the last one has left.
 
-use crate::admission::Admission;
 use crate::address::{Address, Reply};
+use crate::admission::Admission;
 use crate::board::BoardMsg;
 use crate::cast::{Role, SharedRole};
 use crate::episode::{EpisodeActor, EpisodeArgs};
@@ -251,7 +251,13 @@ impl RunState {
         self.door.leave();
     }
 
-    async fn start_episode(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, history: History, lost: Option<Failure>) {
+    async fn start_episode(
+        &mut self,
+        myself: &ActorRef<RunMsg>,
+        key: EpisodeKey,
+        history: History,
+        lost: Option<Failure>,
+    ) {
         if self.ending {
             return;
         }
@@ -260,8 +266,14 @@ impl RunState {
             return self.end(myself, RunEnd::Failed(failure)).await;
         };
         let given_up = lost.is_some();
-        let args =
-            EpisodeArgs { stage: Arc::clone(&self.stage), key: key.clone(), question, history, lost, run: myself.clone() };
+        let args = EpisodeArgs {
+            stage: Arc::clone(&self.stage),
+            key: key.clone(),
+            question,
+            history,
+            lost,
+            run: myself.clone(),
+        };
         match Actor::spawn_linked(None, EpisodeActor, args, myself.get_cell()).await {
             Ok((episode, _join)) => {
                 self.keys.insert(episode.get_id(), key.clone());
@@ -325,7 +337,8 @@ impl RunState {
         tracing::warn!(actor = name, %reason, restarted, "shared actor died");
         stage.board.tell(BoardMsg::Restarted(name));
         if !restarted {
-            let failure = Failure::new(FailureKind::ActorDied, format!("the {name} actor died too often, last of: {reason}"));
+            let failure =
+                Failure::new(FailureKind::ActorDied, format!("the {name} actor died too often, last of: {reason}"));
             self.end(myself, RunEnd::Failed(failure)).await;
         }
     }
@@ -366,4 +379,3 @@ async fn restart<M: Message>(
 ) -> bool {
     within_budget && start_shared(stage, role, address, root).await.is_ok()
 }
-

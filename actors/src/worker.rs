@@ -65,7 +65,11 @@ impl Actor for ModelWorker {
     type State = WorkerState;
     type Arguments = WorkerArgs;
 
-    async fn pre_start(&self, myself: ActorRef<WorkerMsg>, mut args: WorkerArgs) -> Result<WorkerState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<WorkerMsg>,
+        mut args: WorkerArgs,
+    ) -> Result<WorkerState, ActorProcessingErr> {
         let machine = Worker::new(Arc::clone(&args.stage.profile));
         let history = std::mem::take(&mut args.history);
         let journal = Journal::new(Arc::clone(&args.stage), args.episode.clone(), Scope::Worker(args.worker));
@@ -230,7 +234,8 @@ pub(crate) fn stumbled(stage: &Stage, failure: &Failure, timeout_ms: u64) -> u64
 pub(crate) fn completion_tokens(counter: &dyn legwork_protocol::tokens::TokenCounter, completion: &Completion) -> u64 {
     match completion.usage.completion_tokens {
         0 => {
-            let calls = completion.tool_calls.iter().map(|call| counter.count(&call.name) + counter.count(&call.arguments));
+            let calls =
+                completion.tool_calls.iter().map(|call| counter.count(&call.name) + counter.count(&call.arguments));
             counter.count(&completion.text)
                 + completion.reasoning.as_deref().map_or(0, |text| counter.count(text))
                 + calls.sum::<u64>()

@@ -37,7 +37,9 @@ pub enum ModelError {
         token: String,
     },
     /// Text of a message became a control token.
-    #[error("a {role} message holds the control token `{token}` as text; neutralise untrusted text before it is put into a prompt")]
+    #[error(
+        "a {role} message holds the control token `{token}` as text; neutralise untrusted text before it is put into a prompt"
+    )]
     ControlToken {
         /// Who speaks.
         role: String,

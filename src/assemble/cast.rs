@@ -68,7 +68,8 @@ pub fn assemble_cast(
 pub fn load_script(settings: &CastSettings) -> Result<Option<Script>, AssembleError> {
     let Some(path) = settings.coordinator.strip_prefix("scripted:") else { return Ok(None) };
     let path = Path::new(path);
-    let text = std::fs::read_to_string(path).map_err(|source| AssembleError::Io { path: path.to_path_buf(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| AssembleError::Io { path: path.to_path_buf(), source })?;
     if text.len() > SCRIPT_MAX_BYTES {
         let detail = format!("{} has {} bytes, a script has at most {SCRIPT_MAX_BYTES}", path.display(), text.len());
         return Err(AssembleError::Setting(detail));
@@ -98,4 +99,3 @@ fn cast_library(name: &str, world: &LoadedWorld, library: Arc<dyn Library>) -> R
 fn nobody(role: &str, name: &str, expected: &str) -> AssembleError {
     AssembleError::Setting(format!("{role} is `{name}`, expected {expected}"))
 }
-

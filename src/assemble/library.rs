@@ -55,11 +55,11 @@ pub async fn assemble_library(
     let searcher = Searcher::new(Arc::new(opened), search_settings(retrieval), remote)?;
     let prefix = retrieval.query_prefix.clone();
     let library = LocalLibrary::start(searcher, embedder, prefix, index.threads)?;
-    let mut inputs = vec![
-        ("corpus".to_owned(), manifest.corpus.digest.clone()),
-        ("analyzer".to_owned(), manifest.analyzer.clone()),
-    ];
-    inputs.extend(manifest.vectors.map(|vectors| ("vectors".to_owned(), format!("{} {}", vectors.source, vectors.digest))));
+    let mut inputs =
+        vec![("corpus".to_owned(), manifest.corpus.digest.clone()), ("analyzer".to_owned(), manifest.analyzer.clone())];
+    inputs.extend(
+        manifest.vectors.map(|vectors| ("vectors".to_owned(), format!("{} {}", vectors.source, vectors.digest))),
+    );
     inputs.extend(index.qdrant.as_ref().map(|qdrant| ("qdrant".to_owned(), qdrant.collection.clone())));
     Ok(LibraryParts { library: Arc::new(library), inputs })
 }

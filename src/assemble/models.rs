@@ -59,7 +59,9 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                 };
                 let encoder = match (config.kind, tokenizer) {
                     (Kind::Sglang, None) => {
-                        let detail = format!("{name} is of kind sglang, which sends token ids: name the model's tokenizer.json under [tokenizers]");
+                        let detail = format!(
+                            "{name} is of kind sglang, which sends token ids: name the model's tokenizer.json under [tokenizers]"
+                        );
                         return Err(AssembleError::Setting(detail));
                     }
                     (_, Some(path)) => prompt_encoder(path).ok(),
@@ -81,7 +83,11 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
 /// As [`assemble_models`].
 pub fn embedder(settings: &Settings) -> Result<Option<Arc<dyn Embedder>>, AssembleError> {
     let shared = Shared::default();
-    Ok(settings.embedder.as_ref().map(|config| legwork_endpoints::build_embedder("embedder", config, &shared)).transpose()?)
+    Ok(settings
+        .embedder
+        .as_ref()
+        .map(|config| legwork_endpoints::build_embedder("embedder", config, &shared))
+        .transpose()?)
 }
 
 /// Opens the tokenizers that count.
@@ -94,8 +100,12 @@ pub fn counters(settings: &TokenizerSettings) -> Result<Counters, AssembleError>
         let Some(path) = path else { return Ok(Arc::new(QuarterBytes)) };
         let tokenizer = Tokenizer::open(path)?;
         // One character cannot be broken and is no marker; a token with a backslash cannot be kept apart from text.
-        let marks = tokenizer.added_tokens().into_iter().filter(|token| token.chars().nth(1).is_some() && !token.contains('\\'));
-        control = control.with(marks).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))?;
+        let marks = tokenizer
+            .added_tokens()
+            .into_iter()
+            .filter(|token| token.chars().nth(1).is_some() && !token.contains('\\'));
+        control =
+            control.with(marks).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))?;
         Ok(Arc::new(FileCounter(tokenizer)))
     };
     let (worker, coordinator) = (open(&settings.worker)?, open(&settings.coordinator)?);
@@ -165,11 +175,11 @@ struct ChatEncoder {
 
 impl PromptEncoder for ChatEncoder {
     fn encode(&self, messages: &[Arc<Message>]) -> Result<Vec<u32>, Failure> {
-        let turns: Vec<Turn<'_>> = messages
-            .iter()
-            .map(|message| Turn { role: message.role.name(), content: &message.content })
-            .collect();
-        self.chat.encode(&self.tokenizer, &turns).map_err(|error| Failure::new(FailureKind::Misconfigured, error.to_string()))
+        let turns: Vec<Turn<'_>> =
+            messages.iter().map(|message| Turn { role: message.role.name(), content: &message.content }).collect();
+        self.chat
+            .encode(&self.tokenizer, &turns)
+            .map_err(|error| Failure::new(FailureKind::Misconfigured, error.to_string()))
     }
 
     fn decode(&self, ids: &[u32]) -> Result<String, Failure> {

@@ -3,7 +3,9 @@
 use super::AssembleError;
 use crate::config::{RunSettings, WorldSettings};
 use legwork_protocol::question::Question;
-use legwork_worlds::{Canary, Missing, World, WorldDocument, archive, browsecomp_plus, foldagent, multihop, plain, qrels};
+use legwork_worlds::{
+    Canary, Missing, World, WorldDocument, archive, browsecomp_plus, foldagent, multihop, plain, qrels,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

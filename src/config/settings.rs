@@ -196,8 +196,7 @@ pub struct RunSettings {
     pub limits: RunLimits,
 }
 
-const PROFILE_KEYS: [&str; 8] =
-    ["name", "grammar", "worker", "coordinator", "tools", "gate", "grader", "retrieval"];
+const PROFILE_KEYS: [&str; 8] = ["name", "grammar", "worker", "coordinator", "tools", "gate", "grader", "retrieval"];
 const OTHER_KEYS: [&str; 7] = ["world", "models", "embedder", "tokenizers", "index", "cast", "run"];
 
 impl Settings {
@@ -215,8 +214,12 @@ impl Settings {
                 expected: known.join(", "),
             });
         }
-        let profile: toml::Table =
-            resolved.table.iter().filter(|(key, _)| PROFILE_KEYS.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let profile: toml::Table = resolved
+            .table
+            .iter()
+            .filter(|(key, _)| PROFILE_KEYS.contains(&key.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         let section = |name: &str| resolved.table.get(name).cloned();
         let empty = || toml::Value::Table(toml::Table::new());
         Ok(Self {

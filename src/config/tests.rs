@@ -15,7 +15,11 @@ fn with_file(text: &str) -> Result<Settings, ConfigError> {
 #[test]
 fn every_embedded_profile_reads() {
     for (name, _) in PROFILES {
-        let given = Given { profile: Some(name.into()), sets: vec!["world.kind=archive".into(), "world.seed=1".into()], ..Given::default() };
+        let given = Given {
+            profile: Some(name.into()),
+            sets: vec!["world.kind=archive".into(), "world.seed=1".into()],
+            ..Given::default()
+        };
         let settings = Settings::read(&resolve(&given).unwrap()).unwrap();
         assert_eq!(settings.profile.name, name);
     }
@@ -23,7 +27,11 @@ fn every_embedded_profile_reads() {
 
 #[test]
 fn the_card_has_the_cards_numbers() {
-    let given = Given { profile: Some("card".into()), sets: vec!["world.kind=archive".into(), "world.seed=1".into()], ..Given::default() };
+    let given = Given {
+        profile: Some("card".into()),
+        sets: vec!["world.kind=archive".into(), "world.seed=1".into()],
+        ..Given::default()
+    };
     let profile = Settings::read(&resolve(&given).unwrap()).unwrap().profile;
     let worker = &profile.worker;
     assert_eq!((worker.budget_tokens, worker.turns_max, worker.turn_tokens_max), (24_576, 40, 4_096));
@@ -65,13 +73,18 @@ fn a_value_of_another_kind_is_told_with_its_section() {
 
 #[test]
 fn an_endpoint_laid_over_a_mock_keeps_nothing_of_it() {
-    let settings = with_file("[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n").unwrap();
-    assert!(matches!(settings.models.get(&legwork_protocol::generation::Route::Worker), Some(ModelSettings::Endpoint(_))));
+    let settings =
+        with_file("[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n").unwrap();
+    assert!(matches!(
+        settings.models.get(&legwork_protocol::generation::Route::Worker),
+        Some(ModelSettings::Endpoint(_))
+    ));
 }
 
 #[test]
 fn a_key_in_the_file_is_never_repeated() {
-    let text = "[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nkey = \"sk-secret-123\"\n";
+    let text =
+        "[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nkey = \"sk-secret-123\"\n";
     match with_file(text) {
         Ok(settings) => assert!(!format!("{settings:?}").contains("sk-secret")),
         Err(error) => assert!(!error.to_string().contains("sk-secret"), "{error}"),

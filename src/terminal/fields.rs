@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn rates_and_durations_are_short() {
         assert_eq!(rate(None), "–");
-        assert_eq!(rate(Some(3.14)), "3.1");
+        assert_eq!(rate(Some(2.52)), "2.5");
         assert_eq!(rate(Some(12_345.6)), "12,346");
         assert_eq!(duration(Some(59_999)), "59 s");
         assert_eq!(duration(Some(61_000)), "1 min 01 s");

@@ -65,6 +65,12 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct LastLine(Arc<Mutex<String>>);
 
+    impl LastLine {
+        fn text(&self) -> String {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
     impl TermLike for LastLine {
         fn width(&self) -> u16 {
             100
@@ -105,8 +111,7 @@ mod tests {
             .with_message("documents");
         bar.inc(2_048);
         bar.force_draw();
-        let text = line.0.lock().unwrap().clone();
-        text
+        line.text()
     }
 
     #[test]

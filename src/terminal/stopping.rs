@@ -18,7 +18,7 @@ pub(crate) enum Stopping {
     /// Those inside go on to their end.
     Draining,
     /// At once, with the ledger written.
-    Stopping,
+    AtOnce,
     /// Nobody waits any more.
     GivenUp,
 }
@@ -28,8 +28,8 @@ impl Stopping {
     pub(crate) fn next(self) -> Self {
         match self {
             Stopping::No => Stopping::Draining,
-            Stopping::Draining => Stopping::Stopping,
-            Stopping::Stopping | Stopping::GivenUp => Stopping::GivenUp,
+            Stopping::Draining => Stopping::AtOnce,
+            Stopping::AtOnce | Stopping::GivenUp => Stopping::GivenUp,
         }
     }
 
@@ -38,7 +38,7 @@ impl Stopping {
         match self {
             Stopping::No => "q or Ctrl-C: let the running episodes end",
             Stopping::Draining => "draining: no new episodes; once more stops at once",
-            Stopping::Stopping => "stopping: the ledger is being closed; once more leaves without waiting",
+            Stopping::AtOnce => "stopping: the ledger is being closed; once more leaves without waiting",
             Stopping::GivenUp => "left without waiting; what was acknowledged can be resumed",
         }
     }
@@ -88,13 +88,13 @@ mod tests {
     #[test]
     fn each_request_asks_for_more_and_the_third_gives_up() {
         let stages: Vec<_> = std::iter::successors(Some(Stopping::No), |stage| Some(stage.next())).take(5).collect();
-        assert_eq!(stages[..3], [Stopping::No, Stopping::Draining, Stopping::Stopping]);
+        assert_eq!(stages[..3], [Stopping::No, Stopping::Draining, Stopping::AtOnce]);
         assert_eq!(stages[3..], [Stopping::GivenUp, Stopping::GivenUp]);
     }
 
     #[test]
     fn what_is_told_fits_a_narrow_terminal_line() {
-        for stage in [Stopping::No, Stopping::Draining, Stopping::Stopping, Stopping::GivenUp] {
+        for stage in [Stopping::No, Stopping::Draining, Stopping::AtOnce, Stopping::GivenUp] {
             assert!(stage.says().chars().count() <= 76, "{}", stage.says());
         }
     }

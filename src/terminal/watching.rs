@@ -124,7 +124,7 @@ impl Seen {
         self.stopping = self.stopping.next();
         let message = match self.stopping {
             Stopping::Draining => Some(RunMsg::Drain),
-            Stopping::Stopping => Some(RunMsg::Stop),
+            Stopping::AtOnce => Some(RunMsg::Stop),
             Stopping::No | Stopping::GivenUp => None,
         };
         if let Some(message) = message {

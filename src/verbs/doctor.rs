@@ -47,10 +47,8 @@ fn inputs(settings: &Settings) -> DoctorInputs {
     let tokenizer = |name: &str, path: &Option<std::path::PathBuf>| {
         path.clone().map(|path| FileInput { name: format!("tokenizers.{name}"), path })
     };
-    let tokenizers = [
-        tokenizer("worker", &settings.tokenizers.worker),
-        tokenizer("coordinator", &settings.tokenizers.coordinator),
-    ];
+    let tokenizers =
+        [tokenizer("worker", &settings.tokenizers.worker), tokenizer("coordinator", &settings.tokenizers.coordinator)];
     DoctorInputs {
         runs_folder: settings.run.folder.clone(),
         concurrency: settings.run.limits.concurrency,

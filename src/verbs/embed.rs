@@ -62,7 +62,13 @@ pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
         runtime.block_on(fill(&index, &collection))?;
     }
     if let Some(vectors) = &index.manifest().vectors {
-        output::print(&format!("{}: {} vectors of {} values from {}", args.index.display(), index.len(), vectors.dim, vectors.source));
+        output::print(&format!(
+            "{}: {} vectors of {} values from {}",
+            args.index.display(),
+            index.len(),
+            vectors.dim,
+            vectors.source
+        ));
     }
     Ok(Ended::Done)
 }
@@ -95,6 +101,11 @@ async fn fill(index: &Index, collection: &QdrantCollection) -> Result<(), VerbEr
     let bar = progress::documents_of("uploading", index.len() as u64, true);
     let done = collection.upsert(index, &mut |step| bar.set_position(step.present + step.written)).await?;
     bar.finish_and_clear();
-    output::note(&format!("the collection holds {} points: {} were there, {} written", collection.count().await?, done.present, done.written));
+    output::note(&format!(
+        "the collection holds {} points: {} were there, {} written",
+        collection.count().await?,
+        done.present,
+        done.written
+    ));
     Ok(())
 }

@@ -155,7 +155,10 @@ pub(super) async fn evaluate(
     match end {
         RunEnd::Complete => Ok(Ended::Done),
         RunEnd::Incomplete { left } => {
-            output::note(&format!("{left} episodes have not ended; go on with the same flags and --resume {} in place of --run", folder.display()));
+            output::note(&format!(
+                "{left} episodes have not ended; go on with the same flags and --resume {} in place of --run",
+                folder.display()
+            ));
             Ok(Ended::Incomplete)
         }
         RunEnd::Failed(failure) => Err(failure.into()),
@@ -178,7 +181,8 @@ async fn carry_out(
     let counters = assemble::counters(&settings.tokenizers)?;
     let bar = progress::documents("indexing", mode == WatchMode::Live);
     let embedder = assemble::embedder(settings)?;
-    let parts = assemble::assemble_library(settings, &world, embedder, &mut |step| bar.set_position(step.documents)).await?;
+    let parts =
+        assemble::assemble_library(settings, &world, embedder, &mut |step| bar.set_position(step.documents)).await?;
     bar.finish_and_clear();
     let mut manifest = manifest(settings, &world, script.clone(), models.mock)?;
     manifest.inputs.extend(models.inputs);
@@ -242,9 +246,11 @@ fn open_store(
             let questions: Vec<Question> = world.questions.iter().map(|question| (**question).clone()).collect();
             let mut store = Store::create(folder, manifest, &questions)?;
             for (key, history) in &cut.kept {
-                let events = history.iter().flat_map(|(scope, events)| events.iter().map(move |recorded| (*scope, recorded)));
-                let batch: Vec<Box<Append>> =
-                    events.map(|(scope, recorded)| Box::new(Append::new(key.clone(), scope, at_ms, recorded))).collect();
+                let events =
+                    history.iter().flat_map(|(scope, events)| events.iter().map(move |recorded| (*scope, recorded)));
+                let batch: Vec<Box<Append>> = events
+                    .map(|(scope, recorded)| Box::new(Append::new(key.clone(), scope, at_ms, recorded)))
+                    .collect();
                 store.append(&batch)?;
             }
             store

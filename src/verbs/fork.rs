@@ -74,7 +74,8 @@ fn cut(old: &OpenRun, settings: &Settings, turn: u32) -> Result<Cut, VerbError> 
 /// The events before the coordinator's `turn`: of its own, of the episode, and of the workers it had sent out by then.
 fn cut_at(history: &History, turn: u32) -> History {
     let coordinator = events_of(history, Scope::Coordinator);
-    let is_turn = |recorded: &&RecordedEvent| matches!(&recorded.event, Event::Coordinator(CoordinatorEvent::Generated { .. }));
+    let is_turn =
+        |recorded: &&RecordedEvent| matches!(&recorded.event, Event::Coordinator(CoordinatorEvent::Generated { .. }));
     let has_model = coordinator.iter().any(|recorded| is_turn(&recorded));
     let begins_turn = |recorded: &RecordedEvent| match &recorded.event {
         Event::Coordinator(CoordinatorEvent::Generated { .. }) => has_model,
@@ -92,7 +93,10 @@ fn cut_at(history: &History, turn: u32) -> History {
         })
         .cloned()
         .collect();
-    let told = own.iter().filter(|recorded| matches!(&recorded.event, Event::Coordinator(CoordinatorEvent::Reported { .. }))).count();
+    let told = own
+        .iter()
+        .filter(|recorded| matches!(&recorded.event, Event::Coordinator(CoordinatorEvent::Reported { .. })))
+        .count();
     let mut cut = History::new();
     let (mut delegations, mut workers) = (0, 0);
     let mut of_episode = Vec::new();

@@ -55,7 +55,8 @@ pub(super) fn run(args: &IndexArgs) -> Result<Ended, VerbError> {
     if args.json {
         output::print_json(manifest);
     } else {
-        let vectors = manifest.vectors.as_ref().map_or("no vectors".to_owned(), |v| format!("vectors of {} values", v.dim));
+        let vectors =
+            manifest.vectors.as_ref().map_or("no vectors".to_owned(), |v| format!("vectors of {} values", v.dim));
         output::print(&format!(
             "{}: {} documents, {}, k1 {}, b {}, {vectors}\ncorpus digest {}",
             args.out.display(),

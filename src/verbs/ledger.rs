@@ -36,12 +36,15 @@ enum What {
         #[arg(long, default_value_t = 0)]
         round: u32,
     },
+    /// Write what other tools read.
+    Export(super::export::ExportArgs),
 }
 
 pub(super) fn run(args: &LedgerArgs) -> Result<Ended, VerbError> {
     match &args.what {
         What::Rebuild { run } => rebuild(run.as_ref()),
         What::Events { run, question, round } => events(run.as_ref(), question, *round),
+        What::Export(args) => super::export::run(args),
     }
 }
 
@@ -78,7 +81,11 @@ fn events(run: Option<&PathBuf>, question: &str, round: u32) -> Result<Ended, Ve
     let key = legwork_protocol::id::EpisodeKey { round, question: question.into() };
     let events = run.reader.events(&key)?;
     if events.is_empty() {
-        return Err(format!("{key} has no events in {}; `legwork report --json` lists its episodes", run.folder.display()).into());
+        return Err(format!(
+            "{key} has no events in {}; `legwork report --json` lists its episodes",
+            run.folder.display()
+        )
+        .into());
     }
     for stored in events {
         let line = serde_json::json!({

@@ -64,11 +64,8 @@ pub(super) fn run(args: &RegradeArgs) -> Result<Ended, VerbError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let verdicts = runtime.block_on(regrade(&settings, judge, gradings, args.repeat.max(1)));
 
-    let was: BTreeMap<EpisodeKey, Option<bool>> = run
-        .records
-        .iter()
-        .filter_map(|record| Some((record.key.clone(), record.verdict.as_ref()?.correct)))
-        .collect();
+    let was: BTreeMap<EpisodeKey, Option<bool>> =
+        run.records.iter().filter_map(|record| Some((record.key.clone(), record.verdict.as_ref()?.correct))).collect();
     if let Some(out) = &args.out {
         let mut text = String::new();
         for (key, verdicts) in &verdicts {
@@ -147,7 +144,10 @@ async fn regrade(
                     async move {
                         match judge {
                             Some(judge) => judge.generate(request).await,
-                            None => Err(Failure::new(FailureKind::Misconfigured, "no model plays the judge; give it one under [models.judge]")),
+                            None => Err(Failure::new(
+                                FailureKind::Misconfigured,
+                                "no model plays the judge; give it one under [models.judge]",
+                            )),
                         }
                     }
                 };

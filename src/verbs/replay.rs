@@ -57,7 +57,8 @@ fn replay(run: &OpenRun) -> Result<Replayed, VerbError> {
     let profile = Arc::new(run.manifest.profile.clone());
     let questions: HashMap<&QuestionId, Arc<Question>> =
         run.questions.iter().map(|question| (&question.id, Arc::new(question.clone()))).collect();
-    let records: HashMap<&EpisodeKey, &EpisodeRecord> = run.records.iter().map(|record| (&record.key, record)).collect();
+    let records: HashMap<&EpisodeKey, &EpisodeRecord> =
+        run.records.iter().map(|record| (&record.key, record)).collect();
     let mut replayed = Replayed::default();
     for key in run.reader.planned()? {
         let history = run.reader.history(&key)?;

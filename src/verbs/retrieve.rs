@@ -91,7 +91,12 @@ async fn vectors(
     Ok(embedder.embed(prefixed).await?.into_iter().map(Some).collect())
 }
 
-fn one(args: &RetrieveArgs, searcher: &Searcher, text: &str, vectors: Vec<Option<Vec<f32>>>) -> Result<Ended, VerbError> {
+fn one(
+    args: &RetrieveArgs,
+    searcher: &Searcher,
+    text: &str,
+    vectors: Vec<Option<Vec<f32>>>,
+) -> Result<Ended, VerbError> {
     let query = Query { text: text.to_owned(), vector: vectors.into_iter().next().flatten() };
     let answer = searcher.search(&[query], args.k)?.pop().unwrap_or_default();
     let mut rows = Vec::new();
@@ -103,7 +108,13 @@ fn one(args: &RetrieveArgs, searcher: &Searcher, text: &str, vectors: Vec<Option
         } else {
             let shown = |text: &str| Untrusted::new(text).for_terminal().replace('\n', " ");
             let title = document.title.map(shown).unwrap_or_default();
-            output::print(&format!("{:>3}  {:<9.4} {}  {title}\n     {}", place + 1, hit.score, shown(&hit.docid), shown(&start)));
+            output::print(&format!(
+                "{:>3}  {:<9.4} {}  {title}\n     {}",
+                place + 1,
+                hit.score,
+                shown(&hit.docid),
+                shown(&start)
+            ));
         }
     }
     if args.json {
@@ -146,8 +157,11 @@ fn many(
     let averaging = if args.complete { Averaging::AllJudged } else { Averaging::Answered };
     let evaluation = evaluate(&read_qrels(qrels)?, &found, &measures.map(|(_, measure)| measure), averaging);
     if args.json {
-        let means: serde_json::Map<_, _> =
-            measures.iter().zip(&evaluation.means).map(|((name, _), mean)| ((*name).to_owned(), (*mean).into())).collect();
+        let means: serde_json::Map<_, _> = measures
+            .iter()
+            .zip(&evaluation.means)
+            .map(|((name, _), mean)| ((*name).to_owned(), (*mean).into()))
+            .collect();
         output::print_json(&means);
         return Ok(Ended::Done);
     }

@@ -37,7 +37,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
     let token = match token_env {
         None => None,
         Some(name) => {
-            let token = std::env::var(name).map_err(|_| format!("--token-env names {name}, which is not set in the environment"))?;
+            let token = std::env::var(name)
+                .map_err(|_| format!("--token-env names {name}, which is not set in the environment"))?;
             Some(Token::new(token))
         }
     };
@@ -46,9 +47,12 @@ pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
         let world = assemble::load_world(&settings.world, &settings.run)?;
         let bar = progress::documents("indexing", true);
         let embedder = assemble::embedder(&settings)?;
-        let parts = assemble::assemble_library(&settings, &world, embedder, &mut |step| bar.set_position(step.documents)).await?;
+        let parts =
+            assemble::assemble_library(&settings, &world, embedder, &mut |step| bar.set_position(step.documents))
+                .await?;
         bar.finish_and_clear();
-        let server = bind(&SearchServerConfig { listen: *listen, token, ..SearchServerConfig::default() }, parts.library)?;
+        let server =
+            bind(&SearchServerConfig { listen: *listen, token, ..SearchServerConfig::default() }, parts.library)?;
         output::note(&format!("serving {} at http://{}; Ctrl-C ends it", world.name, server.address()));
         server.run().await?;
         Ok(Ended::Done)

@@ -29,7 +29,15 @@ impl Chain {
     }
 
     /// Adds a record and returns its link.
-    pub fn add(&mut self, episode: i64, scope: Scope, seq: u32, at_ms: u64, body: &[u8], effect: Option<&[u8]>) -> Link {
+    pub fn add(
+        &mut self,
+        episode: i64,
+        scope: Scope,
+        seq: u32,
+        at_ms: u64,
+        body: &[u8],
+        effect: Option<&[u8]>,
+    ) -> Link {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.last);
         hasher.update(&episode.to_le_bytes());

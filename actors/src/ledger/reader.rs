@@ -54,7 +54,8 @@ impl LedgerReader {
 
     /// Differences that were accepted when the run was resumed.
     pub fn accepted(&self) -> Result<Vec<Difference>, LedgerError> {
-        accepted(&self.connection).map_err(|source| LedgerError::sqlite("read accepted differences", &self.path, source))
+        accepted(&self.connection)
+            .map_err(|source| LedgerError::sqlite("read accepted differences", &self.path, source))
     }
 
     /// The questions, in the order they were planned.
@@ -239,7 +240,8 @@ fn read_event(row: &rusqlite::Row<'_>, path: &Path, key: &EpisodeKey) -> Result<
 /// The manifest as it was begun, with what was accepted since put in.
 pub(super) fn effective_manifest(connection: &Connection, path: &Path) -> Result<Manifest, LedgerError> {
     let (body, manifest) = first_manifest(connection, path)?;
-    let accepted = accepted(connection).map_err(|source| LedgerError::sqlite("read accepted differences", path, source))?;
+    let accepted =
+        accepted(connection).map_err(|source| LedgerError::sqlite("read accepted differences", path, source))?;
     if accepted.is_empty() {
         return Ok(manifest);
     }

@@ -46,7 +46,8 @@ pub struct FirstDifference {
 
 impl fmt::Display for FirstDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |digest: &Option<Digest>| digest.map_or("nothing".to_owned(), |digest| digest.to_string()[..12].to_owned());
+        let name =
+            |digest: &Option<Digest>| digest.map_or("nothing".to_owned(), |digest| digest.to_string()[..12].to_owned());
         write!(
             f,
             "{} {} event {} ({}): the recorded effect is {}, the machine now wants {}",

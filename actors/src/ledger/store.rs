@@ -54,8 +54,8 @@ impl Store {
         let _left_from_an_interrupted_try = std::fs::remove_file(&making);
         let body = manifest.to_json();
         {
-            let mut connection =
-                Connection::open(&making).map_err(|source| LedgerError::sqlite("make the database", &making, source))?;
+            let mut connection = Connection::open(&making)
+                .map_err(|source| LedgerError::sqlite("make the database", &making, source))?;
             fill(&mut connection, &body, manifest, questions)
                 .map_err(|source| LedgerError::sqlite("write the plan", &making, source))?;
         }
@@ -270,11 +270,8 @@ pub(super) fn as_i64(number: u64) -> i64 {
 
 fn lock(folder: &Path) -> Result<File, LedgerError> {
     let path = folder.join("run.lock");
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(|source| io("open the lock", &path, source))?;
+    let file =
+        File::options().create(true).append(true).open(&path).map_err(|source| io("open the lock", &path, source))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(LedgerError::Locked { path: folder.to_path_buf() }),

@@ -28,16 +28,17 @@ fn manifest() -> Manifest {
 }
 
 fn questions() -> Vec<Question> {
-    ["1", "01"].map(|id| Question {
-        id: id.into(),
-        text: format!("question {id}"),
-        answers: vec!["a".into()],
-        tier: "t".into(),
-        gold: Vec::new(),
-        evidence: Vec::new(),
-        decomposition: Vec::new(),
-    })
-    .to_vec()
+    ["1", "01"]
+        .map(|id| Question {
+            id: id.into(),
+            text: format!("question {id}"),
+            answers: vec!["a".into()],
+            tier: "t".into(),
+            gold: Vec::new(),
+            evidence: Vec::new(),
+            decomposition: Vec::new(),
+        })
+        .to_vec()
 }
 
 fn create(folder: &Path) -> Store {
@@ -87,7 +88,9 @@ fn a_record_changed_dropped_or_added_breaks_the_chain() {
         "UPDATE manifest SET body = replace(body, '\"seed\":1', '\"seed\":2')",
     ] {
         let folder = tempfile::tempdir().unwrap();
-        create(folder.path()).append(&[append(key(0, "1"), 0, 3), append(key(0, "1"), 1, 3), append(key(0, "1"), 2, 3)]).unwrap();
+        create(folder.path())
+            .append(&[append(key(0, "1"), 0, 3), append(key(0, "1"), 1, 3), append(key(0, "1"), 2, 3)])
+            .unwrap();
         let connection = rusqlite::Connection::open(folder.path().join(RUN_DB)).unwrap();
         connection.execute(tampering, []).unwrap();
         let verified = LedgerReader::open(folder.path()).unwrap().verify_chain();

@@ -61,7 +61,9 @@ impl LocalLibrary {
             std::thread::Builder::new()
                 .name(format!("retriever-{number}"))
                 .spawn(move || serve(&searcher, &queue))
-                .map_err(|error| Failure::new(FailureKind::Retrieval, format!("cannot start a searching thread: {error}")))?;
+                .map_err(|error| {
+                    Failure::new(FailureKind::Retrieval, format!("cannot start a searching thread: {error}"))
+                })?;
         }
         let vectors = if searcher.remote().is_some() { "qdrant" } else { "exact" };
         let name = match settings.mode {
@@ -141,7 +143,8 @@ fn serve(searcher: &Searcher, queue: &Mutex<mpsc::Receiver<Job>>) {
         for mut job in with_lists {
             let lists = job.lists.take().unwrap_or(Ok(Vec::new()));
             let answer = searcher.search_with(std::slice::from_ref(&job.query), job.k, lists);
-            let answer = answer.map_err(|error| failure(&error)).and_then(|mut answers| found(searcher, answers.pop(), job.k));
+            let answer =
+                answer.map_err(|error| failure(&error)).and_then(|mut answers| found(searcher, answers.pop(), job.k));
             let _asker_has_gone = job.reply.send(answer);
         }
     }

@@ -16,7 +16,12 @@ impl Actor for ConstantGrader {
         Ok(())
     }
 
-    async fn handle(&self, _myself: ActorRef<GraderMsg>, message: GraderMsg, (): &mut ()) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _myself: ActorRef<GraderMsg>,
+        message: GraderMsg,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
         let GraderMsg::Grade(grading, reply) = message;
         reply.send(Verdict {
             correct: self.0,

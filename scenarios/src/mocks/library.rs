@@ -44,7 +44,8 @@ impl Library for FixedLibrary {
 
     fn open(&self, page: PageRef) -> BoxFuture<'_, Result<Option<Page>, Failure>> {
         let found = self.hits.iter().find(|hit| matches!(&page, PageRef::DocId(docid) if *docid == hit.docid));
-        let page = found.map(|hit| Page { docid: hit.docid.clone(), url: None, title: None, text: Arc::clone(&hit.text) });
+        let page =
+            found.map(|hit| Page { docid: hit.docid.clone(), url: None, title: None, text: Arc::clone(&hit.text) });
         futures::future::ready(Ok(page)).boxed()
     }
 }
@@ -74,7 +75,8 @@ impl Library for GoldLibrary {
                 || query.contains(&question.text)
                 || question.decomposition.iter().any(|step| query.contains(&step.question))
         };
-        let docids = self.questions.iter().filter(asked).flat_map(|question| question.evidence.iter().chain(&question.gold));
+        let docids =
+            self.questions.iter().filter(asked).flat_map(|question| question.evidence.iter().chain(&question.gold));
         let mut hits: Vec<Hit> = Vec::new();
         for docid in docids {
             if hits.iter().any(|hit| hit.docid == *docid) || hits.len() >= k as usize {

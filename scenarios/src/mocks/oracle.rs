@@ -81,14 +81,22 @@ impl OracleModel {
                 let sources = progress.opened.join(", ");
                 self.say("The trail ends here.", finish(&answer, &format!("read in [{sources}]"), 90))
             }
-            Some(_) if told_to_wrap_up => {
-                self.say("No budget left.", finish(&progress.last_answer(question), "a guess; the trail was not followed to its end", 10))
-            }
+            Some(_) if told_to_wrap_up => self.say(
+                "No budget left.",
+                finish(&progress.last_answer(question), "a guess; the trail was not followed to its end", 10),
+            ),
             Some((place, step)) => self.pursue(&progress, question, place, step, &mut rng),
         }
     }
 
-    fn pursue(&self, progress: &Progress, question: &Question, place: usize, step: &Step, rng: &mut ChaCha8Rng) -> String {
+    fn pursue(
+        &self,
+        progress: &Progress,
+        question: &Question,
+        place: usize,
+        step: &Step,
+        rng: &mut ChaCha8Rng,
+    ) -> String {
         let gold = step.gold.as_ref().map(|docid| docid.as_str()).unwrap_or_default();
         let thought = format!("Step {} of {}.", place + 1, question.decomposition.len());
         if progress.listed_last.iter().any(|docid| docid == gold) {
@@ -102,7 +110,8 @@ impl OracleModel {
             }
         }
         let query = substituted(question, place);
-        let tried = progress.queries.iter().filter(|asked| asked.starts_with(&query) || query.starts_with(*asked)).count();
+        let tried =
+            progress.queries.iter().filter(|asked| asked.starts_with(&query) || query.starts_with(*asked)).count();
         if tried >= self.skill.searches_per_step as usize {
             let guess = progress.last_answer(question);
             return self.say(&thought, finish(&guess, "the next step could not be found", 20));
@@ -169,8 +178,12 @@ impl Progress {
                 progress.queries.extend(query.map(|query| query.trim().to_owned()));
                 continue;
             }
-            let docids: Vec<String> =
-                message.content.lines().filter_map(|line| line.strip_prefix("docid: ")).map(|id| id.trim().to_owned()).collect();
+            let docids: Vec<String> = message
+                .content
+                .lines()
+                .filter_map(|line| line.strip_prefix("docid: "))
+                .map(|id| id.trim().to_owned())
+                .collect();
             if message.content.contains("[Opened Page Content]") {
                 progress.opened.extend(docids);
             } else if !docids.is_empty() {
@@ -182,7 +195,8 @@ impl Progress {
 
     /// The first step whose document has not been opened.
     fn next_step<'a>(&self, question: &'a Question) -> Option<(usize, &'a Step)> {
-        let opened = |step: &Step| step.gold.as_ref().is_none_or(|docid| self.opened.iter().any(|id| id == docid.as_str()));
+        let opened =
+            |step: &Step| step.gold.as_ref().is_none_or(|docid| self.opened.iter().any(|id| id == docid.as_str()));
         question.decomposition.iter().enumerate().find(|(_, step)| !opened(step))
     }
 

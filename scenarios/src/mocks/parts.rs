@@ -21,17 +21,15 @@ impl Endpoint for MockCoordinatorModel {
     }
 
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Completion, Failure>> {
-        let question = request.messages.get(1).map(|message| message.content.trim_start_matches("Question:\n").to_owned());
+        let question =
+            request.messages.get(1).map(|message| message.content.trim_start_matches("Question:\n").to_owned());
         let report = request.messages.last().and_then(|message| {
             let line = message.content.lines().find_map(|line| line.strip_prefix("Answer: "))?;
             Some(line.to_owned())
         });
         let turn = request.session.as_ref().map_or(0, |session| session.turn);
         let text = if turn == 0 {
-            format!(
-                "<function=delegate>\n<parameter=brief>{}</parameter>\n</function>",
-                question.unwrap_or_default()
-            )
+            format!("<function=delegate>\n<parameter=brief>{}</parameter>\n</function>", question.unwrap_or_default())
         } else {
             let answer = report.unwrap_or_default();
             format!("<function=answer>\n<parameter=answer>{answer}</parameter>\n</function>")

@@ -35,12 +35,12 @@ pub(super) fn processor(seen: &Processor) -> Finding {
 pub(super) fn memory(seen: Option<Memory>) -> Option<Finding> {
     let seen = seen?;
     let saw = format!("{} available of {}", size(seen.available_bytes), size(seen.total_bytes));
-    Some(match seen.available_bytes {
-        ..MEMORY_BAD_BELOW => bad("memory", saw, format!("free at least {}", size(MEMORY_BAD_BELOW))),
-        ..MEMORY_NOTE_BELOW => {
-            note("memory", saw, format!("large corpora and models want {} or more", size(MEMORY_NOTE_BELOW)))
-        }
-        _ => good("memory", saw),
+    Some(if seen.available_bytes < MEMORY_BAD_BELOW {
+        bad("memory", saw, format!("free at least {}", size(MEMORY_BAD_BELOW)))
+    } else if seen.available_bytes < MEMORY_NOTE_BELOW {
+        note("memory", saw, format!("large corpora and models want {} or more", size(MEMORY_NOTE_BELOW)))
+    } else {
+        good("memory", saw)
     })
 }
 

@@ -30,12 +30,12 @@ pub(super) fn runs(seen: &Folder, asked: &Path) -> Finding {
 pub(super) fn room(seen: &Folder) -> Option<Finding> {
     let free = seen.free_bytes?;
     let saw = format!("{} free", size(free));
-    Some(match free {
-        ..ROOM_BAD_BELOW => bad("disk", saw, "free some room, or name a folder on another disk as run.folder"),
-        ..ROOM_NOTE_BELOW => {
-            note("disk", saw, format!("long runs and large indexes want {} or more", size(ROOM_NOTE_BELOW)))
-        }
-        _ => good("disk", saw),
+    Some(if free < ROOM_BAD_BELOW {
+        bad("disk", saw, "free some room, or name a folder on another disk as run.folder")
+    } else if free < ROOM_NOTE_BELOW {
+        note("disk", saw, format!("long runs and large indexes want {} or more", size(ROOM_NOTE_BELOW)))
+    } else {
+        good("disk", saw)
     })
 }
 

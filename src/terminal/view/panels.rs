@@ -43,14 +43,14 @@ pub(super) fn progress(view: &View<'_>, width: u16) -> (f64, String) {
 
 /// The last line: what a key would do, or that the board is silent.
 pub(super) fn foot(view: &View<'_>, width: u16) -> Line<'static> {
-    if view.silent_ms >= SILENCE_TOLD_FROM_MS && view.stopping != Stopping::Stopping {
+    if view.silent_ms >= SILENCE_TOLD_FROM_MS && view.stopping != Stopping::AtOnce {
         let text = format!(" no news from the board for {}", fields::duration(Some(view.silent_ms)));
         return Line::styled(text, Style::new().fg(Color::Yellow));
     }
     let says = match (view.stopping, width < view.stopping.says().len() as u16 + 2) {
         (Stopping::No, true) => "q: drain, q q: stop",
         (Stopping::Draining, true) => "draining · q: stop at once",
-        (Stopping::Stopping, true) => "stopping · q: do not wait",
+        (Stopping::AtOnce, true) => "stopping · q: do not wait",
         (stopping, _) => stopping.says(),
     };
     let colour = if view.stopping == Stopping::No { Color::DarkGray } else { Color::Yellow };

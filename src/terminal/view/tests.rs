@@ -128,7 +128,7 @@ fn draining_stopping_and_silence_are_told() {
     let draining = Snapshot { draining: true, ..snapshot() };
     let screen = drawn(80, 24, &draining, false, |view| view.stopping = Stopping::Draining);
     assert_shows(&screen, &["not entered", "draining: no new episodes; once more stops at once"]);
-    let screen = drawn(40, 10, &draining, false, |view| view.stopping = Stopping::Stopping);
+    let screen = drawn(40, 10, &draining, false, |view| view.stopping = Stopping::AtOnce);
     assert_shows(&screen, &["stopping · q: do not wait"]);
     let screen = drawn(80, 24, &snapshot(), false, |view| view.silent_ms = 65_000);
     assert_shows(&screen, &["no news from the board for 1 min 05 s"]);

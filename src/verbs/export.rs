@@ -1,0 +1,74 @@
+//! `legwork ledger export`: a run in the forms that other tools read.
+
+use super::report::folder;
+use super::{Ended, VerbError, output};
+use crate::export::{Episodes, Format, Options, export};
+use crate::runs::OpenRun;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Writes a run for other tools.
+#[derive(Debug, Args)]
+#[command(after_help = "Formats: trajectories, token-ids, browsecomp-plus (a folder), foldagent, trec, inspect, csv
+Example:
+  legwork ledger export trajectories runs/mine --out sft.jsonl --split train")]
+pub(super) struct ExportArgs {
+    /// The format.
+    format: Format,
+    /// The run's folder; the last one if absent.
+    run: Option<PathBuf>,
+    /// The file, or for browsecomp-plus the folder, to write.
+    #[arg(long)]
+    out: PathBuf,
+    /// Rows of all ended episodes, not only of correct ones.
+    #[arg(long)]
+    all: bool,
+    /// Keep workers that concluded wrongly in an episode that was right, their last report out of the loss.
+    #[arg(long)]
+    process_rows: bool,
+    /// One round only, from 0.
+    #[arg(long)]
+    round: Option<u32>,
+    /// The part of the question set that the run was made over, for the rows' lineage.
+    #[arg(long)]
+    split: Option<String>,
+    /// Replace a file that is there.
+    #[arg(long)]
+    overwrite: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<Ended, VerbError> {
+    let run = OpenRun::open(&folder(args.run.as_deref())?)?;
+    let options = Options {
+        episodes: if args.all { Episodes::All } else { Episodes::Correct },
+        process_rows: args.process_rows,
+        round: args.round,
+        split: args.split.clone(),
+        overwrite: args.overwrite,
+    };
+    let summary = export(&run.reader, args.format, &args.out, &options)?;
+    if args.json {
+        let left_out: serde_json::Map<_, _> =
+            summary.left_out.iter().map(|(why, count)| ((*why).to_owned(), (*count).into())).collect();
+        output::print_json(&serde_json::json!({
+            "format": summary.format.name(), "out": summary.out, "planned": summary.planned, "ended": summary.ended,
+            "written": summary.written, "left_out": left_out, "holds_plain_text": summary.holds_plain_text,
+        }));
+        return Ok(Ended::Done);
+    }
+    output::print(&format!(
+        "{}: {} written of {} ended and {} planned episodes",
+        summary.out.display(),
+        summary.written,
+        summary.ended,
+        summary.planned
+    ));
+    summary.left_out.iter().for_each(|(why, count)| output::print(&format!("  left out: {count} ({why})")));
+    if summary.holds_plain_text {
+        output::note("it holds questions and answers as plain text: do not publish it if they are of a test set");
+    }
+    Ok(Ended::Done)
+}
