@@ -3,7 +3,9 @@
 
 use super::fields;
 use super::mode::{Flags, WatchMode, here};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use legwork_retrieval::index::{BuildProgress, Stage};
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Redraws a second at most.
@@ -13,8 +15,8 @@ const SPIN_EVERY: Duration = Duration::from_millis(120);
 /// Bars are drawn with these from full to empty.
 const BLOCKS: &str = "█▉▊▋▌▍▎▏ ";
 
-const COUNTED: &str = "{prefix} {wide_bar:.cyan/black} {human_pos}/{human_len} {msg} · {per_sec} · ETA {eta}";
-const COUNTING: &str = "{spinner} {prefix} {human_pos} {msg} · {per_sec} · {elapsed}";
+const COUNTED: &str = "{prefix} {wide_bar:.cyan/black} {human_pos}/{human_len} {msg} · {pace} · ETA {eta}";
+const COUNTING: &str = "{spinner} {prefix} {human_pos} {msg} · {pace} · {elapsed}";
 const WEIGHED: &str =
     "{prefix} {wide_bar:.cyan/black} {binary_bytes}/{binary_total_bytes} · {binary_bytes_per_sec} · ETA {eta}";
 const WEIGHING: &str = "{spinner} {prefix} {binary_bytes} · {binary_bytes_per_sec} · {elapsed}";
@@ -39,6 +41,20 @@ pub fn bytes(what: &str, total: Option<u64>, is_wanted: bool) -> ProgressBar {
     bar(what, total, if total.is_some() { WEIGHED } else { WEIGHING }, is_wanted)
 }
 
+/// Shows a step of building an index: what is being done, and how far documents have been read.
+pub fn build_step(bar: &ProgressBar, step: &BuildProgress) {
+    let doing = match step.stage {
+        Stage::Digesting => "taking the corpus' digest:",
+        Stage::Reading => "indexing",
+        Stage::Merging => "merging",
+        Stage::Sealing => "taking the index' digests:",
+    };
+    if bar.prefix() != doing {
+        bar.set_prefix(doing);
+    }
+    bar.set_position(step.documents);
+}
+
 fn bar(what: &str, total: Option<u64>, template: &str, is_wanted: bool) -> ProgressBar {
     let is_shown = is_wanted && here(Flags::default()) == WatchMode::Live;
     let target = if is_shown { ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S) } else { ProgressDrawTarget::hidden() };
@@ -51,7 +67,11 @@ fn bar(what: &str, total: Option<u64>, template: &str, is_wanted: bool) -> Progr
 
 fn dressed(bar: ProgressBar, what: &str, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("each template above is parsed by a test");
-    bar.with_style(style.progress_chars(BLOCKS)).with_prefix(fields::name(what))
+    let style = style.progress_chars(BLOCKS).with_key("pace", |state: &ProgressState, out: &mut dyn Write| {
+        // The trait's method returns nothing: a bar that cannot be written is not there to be read either.
+        let _written = write!(out, "{}/s", fields::rate(Some(state.per_sec())));
+    });
+    bar.with_style(style).with_prefix(fields::name(what))
 }
 
 #[cfg(test)]
@@ -117,6 +137,7 @@ mod tests {
     #[test]
     fn a_counted_bar_tells_position_total_rate_and_time_left() {
         let line = drawn(COUNTED, Some(4_096));
+        assert!(!line.contains(".0000"), "no false digits: {line:?}");
         for part in ["indexing\\x1b[2J", "2,048/4,096 documents", "/s", "ETA", "█"] {
             assert!(line.contains(part), "{part:?} is missing in {line:?}");
         }
@@ -127,6 +148,13 @@ mod tests {
         assert!(drawn(COUNTING, None).contains("2,048 documents"));
         assert!(drawn(WEIGHED, Some(4_096)).contains("2.00 KiB/4.00 KiB"));
         assert!(drawn(WEIGHING, None).contains("2.00 KiB"));
+    }
+
+    #[test]
+    fn a_step_of_a_build_is_named_and_counted() {
+        let bar = documents("indexing", false);
+        build_step(&bar, &BuildProgress { stage: Stage::Merging, documents: 7, resumed_parts: 0 });
+        assert_eq!((bar.prefix().as_str(), bar.position()), ("merging", 7));
     }
 
     #[test]
