@@ -24,6 +24,13 @@ impl WholeFile {
         }
     }
 
+    /// Begins what will be poured into `path`, beside it and under a name of its own.
+    pub(super) fn aside(path: &Path) -> Result<Self, ExportError> {
+        let mut name = path.file_name().map(OsString::from).unwrap_or_default();
+        name.push(".part");
+        Self::create(&path.with_file_name(name))
+    }
+
     /// Writes something.
     pub(super) fn put(
         &mut self,

@@ -28,7 +28,7 @@ impl Score {
 
 pub(super) fn write(walk: &Walk<'_>, out: &Path, summary: &mut Summary) -> Result<(), ExportError> {
     // The averages stand first and are known last: the rows are written to a file of their own and poured behind.
-    let mut rows = WholeFile::create(&out.with_extension("rows"))?;
+    let mut rows = WholeFile::aside(out)?;
     let mut total = Score::default();
     let mut by_source: BTreeMap<String, Score> = BTreeMap::new();
     walk.each(summary, |episode, summary| {

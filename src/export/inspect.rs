@@ -32,7 +32,7 @@ struct Totals {
 pub(super) fn write(walk: &Walk<'_>, out: &Path, summary: &mut Summary) -> Result<(), ExportError> {
     // Readers of the header alone expect results before samples, which tell them: samples are written to a file of
     // their own and poured behind.
-    let mut samples = WholeFile::create(&out.with_extension("samples"))?;
+    let mut samples = WholeFile::aside(out)?;
     let mut totals = Totals::default();
     walk.each(summary, |episode, summary| {
         let Some(record) = &episode.record else {

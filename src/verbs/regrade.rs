@@ -79,7 +79,7 @@ pub(super) fn run(args: &RegradeArgs) -> Result<Ended, VerbError> {
     let first = |verdicts: &[Verdict]| verdicts.first().and_then(|verdict| verdict.correct);
     let a = legwork_report::Grading {
         grader: format!("{} (recorded)", judge_name(&run.manifest.inputs)),
-        verdicts: verdicts.iter().map(|(key, _)| (key.clone(), was.get(key).copied().flatten())).collect(),
+        verdicts: verdicts.keys().map(|key| (key.clone(), was.get(key).copied().flatten())).collect(),
     };
     let b = legwork_report::Grading {
         grader: match settings.models.get(&Route::Judge) {

@@ -7,9 +7,12 @@ use legwork_protocol::worker::{GateNotes, ReportStatus, WorkerReport};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 
+/// The answer to a brief, if the key has it.
+type AnswerKey = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// Looks a brief up in its key and reports what stands there, or nothing.
 pub struct OracleWorker {
-    key: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    key: Arc<AnswerKey>,
 }
 
 impl OracleWorker {
