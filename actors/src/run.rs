@@ -122,6 +122,7 @@ pub struct RunState {
     shared_restarts: RestartBudget,
     errands: HashMap<EpisodeKey, Errand>,
     stopped: u64,
+    planned: u64,
     over: Option<Reply<RunEnd>>,
     ending: bool,
 }
@@ -157,6 +158,7 @@ impl Actor for Run {
             shared_restarts,
             errands: HashMap::new(),
             stopped: 0,
+            planned: args.planned,
             over: Some(args.over),
             ending: false,
         })
@@ -335,6 +337,10 @@ impl RunState {
             return;
         };
         tracing::warn!(actor = name, %reason, restarted, "shared actor died");
+        if name == "board" && restarted {
+            // What it had counted is lost with it; how much there is to do is told again.
+            stage.board.tell(BoardMsg::Began { planned: self.planned, ended: Vec::new() });
+        }
         stage.board.tell(BoardMsg::Restarted(name));
         if !restarted {
             let failure =

@@ -1,8 +1,8 @@
 //! `legwork doctor`: what this machine and a configuration have and lack, before a run finds out.
 
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
-use crate::config::{ModelSettings, Settings};
-use crate::doctor::{DoctorInputs, EndpointInput, FileInput, KeySource, examine, is_fit, text};
+use crate::config::{ModelSettings, Settings, WorldSettings};
+use crate::doctor::{DoctorInputs, EndpointInput, FileInput, KeySource, examine, is_fit, json, text};
 use clap::Args;
 use legwork_endpoints::EndpointConfig;
 
@@ -22,7 +22,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<Ended, VerbError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let findings = runtime.block_on(examine(inputs(&settings)));
     if args.json {
-        output::print_json(&findings);
+        output::print(&json(&findings));
     } else {
         output::print(&text(&findings));
     }
@@ -56,7 +56,7 @@ fn inputs(settings: &Settings) -> DoctorInputs {
         endpoints,
         tokenizers: tokenizers.into_iter().flatten().collect(),
         index: settings.index.folder.clone(),
-        corpus: None,
+        corpus: corpus(&settings.world),
     }
 }
 
@@ -67,4 +67,14 @@ fn endpoint(name: String, config: &EndpointConfig) -> EndpointInput {
         (None, None) => None,
     };
     EndpointInput { name, url: config.url.to_string(), key }
+}
+
+/// The corpus file of a world, where it names one.
+fn corpus(world: &WorldSettings) -> Option<std::path::PathBuf> {
+    match world {
+        WorldSettings::Archive { .. } => None,
+        WorldSettings::Multihop { path, .. } => Some(path.join("corpus.jsonl")),
+        WorldSettings::BrowsecompPlus { corpus, .. } => Some(corpus.clone()),
+        WorldSettings::Foldagent { corpus, .. } | WorldSettings::Plain { corpus, .. } => corpus.clone(),
+    }
 }

@@ -182,7 +182,7 @@ async fn carry_out(
     let bar = progress::documents("indexing", mode == WatchMode::Live);
     let embedder = assemble::embedder(settings)?;
     let parts =
-        assemble::assemble_library(settings, &world, embedder, &mut |step| bar.set_position(step.documents)).await?;
+        assemble::assemble_library(settings, &world, embedder, &mut |step| progress::build_step(&bar, &step)).await?;
     bar.finish_and_clear();
     let mut manifest = manifest(settings, &world, script.clone(), models.mock)?;
     manifest.inputs.extend(models.inputs);

@@ -46,7 +46,7 @@ pub(super) fn run(args: &IndexArgs) -> Result<Ended, VerbError> {
     let corpus = Corpus::open(&args.corpus)?;
     let bar = progress::documents("indexing", !args.json);
     let settings = BuildSettings::new(Bm25Params { k1: args.k1, b: args.b }, args.threads);
-    let mut index = Index::build(&corpus, &args.out, &settings, &mut |step| bar.set_position(step.documents))?;
+    let mut index = Index::build(&corpus, &args.out, &settings, &mut |step| progress::build_step(&bar, &step))?;
     bar.finish_and_clear();
     if let Some(vectors) = &args.vectors {
         index.import_vectors(vectors, args.tensor.as_deref(), args.docids.as_deref())?;

@@ -48,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
         let bar = progress::documents("indexing", true);
         let embedder = assemble::embedder(&settings)?;
         let parts =
-            assemble::assemble_library(&settings, &world, embedder, &mut |step| bar.set_position(step.documents))
+            assemble::assemble_library(&settings, &world, embedder, &mut |step| progress::build_step(&bar, &step))
                 .await?;
         bar.finish_and_clear();
         let server =
