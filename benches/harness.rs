@@ -1,6 +1,7 @@
 //! Harness throughput: an instant mock model, episodes of so many turns, observations of about 2 KB, the SQLite ledger
 //! on. Prints episodes a second, CPU seconds an episode and peak memory. Each size runs in a process of its own, so
 //! that its peak is its own.
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 use legwork_actors::cast::real_cast;
 use legwork_actors::clock::Clock;

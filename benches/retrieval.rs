@@ -62,10 +62,12 @@ fn main() {
     println!(
         "{DOCUMENTS} synthetic documents (Zipf vocabulary of {VOCABULARY}, exponent {ZIPF_EXPONENT}, {WORDS_A_DOCUMENT} words \
          each on average, {:.0} MB of text), vectors of {DIM} values, {WORDS_A_QUERY} words a query (stop ranks left out), \
-         k = {K}, fusion of 100 + 100, {CALLERS} callers, {} logical processors ({}).\n",
+         k = {K}, fusion of 100 + 100, {CALLERS} callers, {} logical processors ({}), load of the machine when it began: {}. CPU time counts all threads, \
+         so it holds on a busy machine too.\n",
         text_bytes as f64 / 1e6,
         std::thread::available_parallelism().unwrap(),
         processor(),
+        fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').next().unwrap_or("unknown"),
     );
     println!("| step | s |\n|---|---|");
     println!(
@@ -75,7 +77,7 @@ fn main() {
     println!("| import of vectors from .npy | {:.1} |", imported.as_secs_f64());
     println!("| open, every vector checked | {:.2} |\n", opened.as_secs_f64());
 
-    println!("| what | queries/s | p50 ms | p99 ms |\n|---|---|---|---|");
+    println!("| what | queries/s | p50 ms | p99 ms | CPU ms a query |\n|---|---|---|---|---|");
     for (mode, name) in [(Mode::Hybrid, "hybrid"), (Mode::Bm25, "bm25"), (Mode::Dense, "dense, exact")] {
         let settings = SearchSettings { mode, fusion: FusionSettings::default(), allow_degraded: false };
         let searcher = Searcher::new(Arc::clone(&index), settings, None).unwrap();
@@ -196,17 +198,20 @@ fn write_data(folder: &Path, vocabulary: &Vocabulary) -> (Vec<Query>, usize) {
 
 struct Measured {
     per_second: f64,
+    cpu_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
 }
 
 fn row(name: &str, measured: &Measured) {
-    println!("| {name} | {:.0} | {:.2} | {:.2} |", measured.per_second, measured.p50_ms, measured.p99_ms);
+    let Measured { per_second, cpu_ms, p50_ms, p99_ms } = measured;
+    println!("| {name} | {per_second:.0} | {p50_ms:.2} | {p99_ms:.2} | {cpu_ms:.2} |");
 }
 
 /// Sixteen callers, each asking one query after the other.
 fn measure(queries: &[Query], ask: impl Fn(&Query) -> Answer + Sync) -> Measured {
     let next = AtomicUsize::new(0);
+    let cpu_before = cpu_seconds();
     let started = Instant::now();
     let mut waits: Vec<Duration> = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS)
@@ -228,7 +233,8 @@ fn measure(queries: &[Query], ask: impl Fn(&Query) -> Answer + Sync) -> Measured
     let elapsed = started.elapsed().as_secs_f64();
     waits.sort_unstable();
     let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    Measured { per_second: waits.len() as f64 / elapsed, p50_ms: at(0.5), p99_ms: at(0.99) }
+    let cpu_ms = (cpu_seconds() - cpu_before) * 1e3 / waits.len() as f64;
+    Measured { per_second: waits.len() as f64 / elapsed, cpu_ms, p50_ms: at(0.5), p99_ms: at(0.99) }
 }
 
 /// The same, with one thread that takes whatever waits and asks it together.
@@ -283,13 +289,13 @@ fn floor(index: &Index) {
     });
     let seconds = best.min().unwrap().as_secs_f64();
     println!(
-        "| floor: {:.0} MB of matrix read once for each query at {:.1} GB/s | {:.0} | {:.2} | |",
+        "| floor: {:.0} MB of matrix read once for each query at {:.1} GB/s | {:.0} | {:.2} | | |",
         bytes as f64 / 1e6,
         bytes as f64 / seconds / 1e9,
         1.0 / seconds,
         seconds * 1e3
     );
-    println!("| floor: read once for {CALLERS} queries | {:.0} | {:.2} | |", CALLERS as f64 / seconds, seconds * 1e3);
+    println!("| floor: read once for {CALLERS} queries | {:.0} | {:.2} | | |", CALLERS as f64 / seconds, seconds * 1e3);
 }
 
 /// bm25s and faiss over the same files, and how far their answers are ours.
@@ -309,14 +315,16 @@ fn peers(folder: &Path, index: &Arc<Index>, queries: &[Query]) {
     let report: serde_json::Value = serde_json::from_slice(&output).unwrap();
     for peer in report["rates"].as_array().unwrap() {
         println!(
-            "| {} | {:.0} | {:.2} | {:.2} |",
+            "| {} | {:.0} | {:.2} | {:.2} | {:.2} |",
             peer["name"].as_str().unwrap(),
             peer["per_second"].as_f64().unwrap(),
             peer["p50_ms"].as_f64().unwrap(),
-            peer["p99_ms"].as_f64().unwrap()
+            peer["p99_ms"].as_f64().unwrap(),
+            peer["cpu_ms"].as_f64().unwrap()
         );
     }
-    println!("\npeers built in {:.1} s (bm25s) and {:.1} s (faiss).", report["bm25s_build_s"], report["faiss_build_s"]);
+    let built = |key: &str| report[key].as_f64().unwrap();
+    println!("\npeers built in {:.1} s (bm25s) and {:.2} s (faiss).", built("bm25s_build_s"), built("faiss_build_s"));
     for (name, mode) in [("bm25s", Mode::Bm25), ("faiss", Mode::Dense)] {
         let settings = SearchSettings { mode, fusion: FusionSettings::default(), allow_degraded: false };
         let searcher = Searcher::new(Arc::clone(index), settings, None).unwrap();
@@ -335,6 +343,15 @@ fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// Seconds that all threads of this process have computed; zero where the system does not say.
+fn cpu_seconds() -> f64 {
+    const TICKS_A_SECOND: f64 = 100.0;
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit(')').next().unwrap_or("").split_whitespace();
+    // User and system time are fields 14 and 15; the name, which may hold spaces, ends the second.
+    fields.skip(11).take(2).filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / TICKS_A_SECOND
 }
 
 /// The most memory that this process has held, mapped files included.

@@ -52,15 +52,16 @@ def fused(at, n, depth):
 
 def rate(name, ask, n):
     ask(0, n, k)
-    waits, at, start = [], 0, time.perf_counter()
+    waits, at, cpu, start = [], 0, time.process_time(), time.perf_counter()
     while time.perf_counter() - start < seconds:
         asked = time.perf_counter()
         ask(at, n, k)
         waits.append(time.perf_counter() - asked)
         at = (at + n) % (len(queries) - n)
     elapsed = time.perf_counter() - start
+    cpu_ms = (time.process_time() - cpu) * 1e3 / (len(waits) * n)
     p50, p99 = np.percentile(waits, [50, 99]) * 1e3
-    return {"name": name, "per_second": len(waits) * n / elapsed, "p50_ms": p50, "p99_ms": p99}
+    return {"name": name, "per_second": len(waits) * n / elapsed, "p50_ms": p50, "p99_ms": p99, "cpu_ms": cpu_ms}
 
 
 rates = []
