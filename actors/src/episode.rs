@@ -43,6 +43,8 @@ pub struct EpisodeArgs {
 /// What an episode is told.
 #[derive(Debug)]
 pub enum EpisodeMsg {
+    /// Begin, or go on.
+    Begin,
     /// The coordinator has decided.
     Decided(Decision),
     /// A worker has reported.
@@ -79,6 +81,14 @@ pub struct EpisodeState {
     delegations: u32,
     last_reports: Option<Vec<WorkerReport>>,
     errands: Vec<Errand>,
+    opening: Option<Opening>,
+}
+
+/// What an episode begins with, until it does.
+struct Opening {
+    pending: Option<EpisodeEffect>,
+    history: History,
+    lost: Option<Failure>,
 }
 
 /// The episode actor.
@@ -108,8 +118,11 @@ impl Actor for EpisodeActor {
             effect
         })?;
         let restarts = RestartBudget::new(args.stage.limits.episode_restarts);
-        let lost = args.lost.take();
-        let mut state = EpisodeState {
+        let opening = Opening { pending, history, lost: args.lost.take() };
+        // What needs the ledger waits for the first message: the run waits for this function, and with it every
+        // episode behind this one.
+        myself.cast(EpisodeMsg::Begin)?;
+        Ok(EpisodeState {
             args,
             machine,
             journal,
@@ -119,15 +132,8 @@ impl Actor for EpisodeActor {
             delegations,
             last_reports: None,
             errands: Vec::new(),
-        };
-        if let Some(failure) = lost {
-            state.happened(&myself, EpisodeEvent::ActorLost(failure)).await?;
-        } else if state.journal.is_empty() {
-            state.happened(&myself, EpisodeEvent::Admitted).await?;
-        } else {
-            state.go_on(&myself, pending, history).await?;
-        }
-        Ok(state)
+            opening: Some(opening),
+        })
     }
 
     async fn handle(
@@ -137,6 +143,7 @@ impl Actor for EpisodeActor {
         state: &mut EpisodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            EpisodeMsg::Begin => state.begin(&myself).await?,
             EpisodeMsg::Decided(Decision::Delegate(delegation, briefs)) => {
                 // A delegation told again after a restart is known already.
                 if delegation == state.delegations {
@@ -194,6 +201,17 @@ impl Actor for EpisodeActor {
 }
 
 impl EpisodeState {
+    async fn begin(&mut self, myself: &ActorRef<EpisodeMsg>) -> Result<(), ActorProcessingErr> {
+        let Some(Opening { pending, history, lost }) = self.opening.take() else { return Ok(()) };
+        if let Some(failure) = lost {
+            return self.happened(myself, EpisodeEvent::ActorLost(failure)).await;
+        }
+        if self.journal.is_empty() {
+            return self.happened(myself, EpisodeEvent::Admitted).await;
+        }
+        self.go_on(myself, pending, history).await
+    }
+
     async fn happened(&mut self, myself: &ActorRef<EpisodeMsg>, event: EpisodeEvent) -> Result<(), ActorProcessingErr> {
         if self.machine.ended() {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::{AssembleError, LoadedWorld};
 use crate::config::{MockSettings, ModelSettings, Settings, TokenizerSettings};
 use legwork_actors::inference::Routes;
-use legwork_endpoints::{Embedder, Endpoint, Kind, PromptEncoder, Shared};
+use legwork_endpoints::{Embedder, Endpoint, EndpointConfig, Kind, PromptEncoder, Shared};
 use legwork_model::{ChatMl, Tokenizer, Turn};
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::generation::Route;
@@ -68,7 +68,7 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                     (_, None) => None,
                 };
                 let endpoint = legwork_endpoints::build(&name, config, &shared, encoder)?;
-                (endpoint, format!("{} {} at {}", config.kind.name(), config.model, config.url))
+                (endpoint, describe(config))
             }
         };
         inputs.push((name, described));
@@ -154,6 +154,15 @@ fn mock_model(
             )));
         }
     })
+}
+
+/// An endpoint as the manifest has it: everything that is sent with a request. Keys are not part of it, and a URL prints
+/// without the secrets in it.
+fn describe(config: &EndpointConfig) -> String {
+    let shown = serde_json::to_value(config).unwrap_or_default();
+    let of = |name: &str| shown.get(name).map(ToString::to_string).unwrap_or_default();
+    let sent = ["api", "stream", "reasoning", "extra", "omit"].map(|name| format!("{name} {}", of(name)));
+    format!("{} {} at {}, {}", config.kind.name(), config.model, config.url, sent.join(", "))
 }
 
 struct FileCounter(Tokenizer);

@@ -83,10 +83,15 @@ impl Layers {
     }
 }
 
-/// A model is replaced as a whole: an endpoint laid over a mock must not keep the mock's fields.
+/// What has a kind is replaced as a whole where the kind is given: an endpoint laid over a mock must not keep the
+/// mock's fields, nor another world the archive's seed.
 fn is_replaced_whole(key: &str, table: &toml::Table) -> bool {
     let is_model = key.split_once('.').is_some_and(|(section, name)| section == "models" && !name.contains('.'));
-    is_model && (table.contains_key("mock") || table.contains_key("url"))
+    match key {
+        "world" => table.contains_key("kind"),
+        "embedder" => table.contains_key("url"),
+        _ => is_model && (table.contains_key("mock") || table.contains_key("url")),
+    }
 }
 
 fn insert(table: &mut toml::Table, path: &[String], value: toml::Value) {

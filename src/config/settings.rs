@@ -263,7 +263,10 @@ fn explain(resolved: &Resolved, section: &str, message: &str) -> ConfigError {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if let (Some(key), true) = (quoted.first(), message.starts_with("unknown field")) {
         let expected: Vec<&str> = quoted[1..].to_vec();
-        let origin = resolved.origins.iter().find(|(known, _)| known.split('.').any(|part| part == *key));
+        let below = format!("{section}.");
+        let within = |known: &str| section.is_empty() || known.starts_with(&below);
+        let named = |known: &str| known.split('.').any(|part| part == *key);
+        let origin = resolved.origins.iter().find(|(known, _)| within(known) && named(known));
         return ConfigError::UnknownKey {
             origin: origin.map_or_else(|| resolved.origin_of(section), |(_, origin)| origin.to_string()),
             near: nearest_of(key, expected.iter().copied()),

@@ -82,6 +82,12 @@ fn an_endpoint_laid_over_a_mock_keeps_nothing_of_it() {
 }
 
 #[test]
+fn another_world_keeps_nothing_of_the_archive() {
+    let settings = with_file("[world]\nkind = \"multihop\"\npath = \"data\"\n").unwrap();
+    assert!(matches!(settings.world, WorldSettings::Multihop { extra: false, .. }));
+}
+
+#[test]
 fn a_key_in_the_file_is_never_repeated() {
     let text =
         "[models.worker]\nkind = \"openai\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nkey = \"sk-secret-123\"\n";

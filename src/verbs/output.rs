@@ -1,7 +1,7 @@
 //! Printing: the only file that writes to standard output and standard error for verbs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Prints a result, with one newline at its end. A closed pipe is no failure.
 pub(super) fn print(text: &str) {
@@ -44,5 +44,6 @@ pub(super) fn start_log() {
         .with_env_filter(filter)
         .with_writer(crate::terminal::log_writer)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .try_init();
 }
