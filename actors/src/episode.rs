@@ -142,42 +142,8 @@ impl Actor for EpisodeActor {
         message: EpisodeMsg,
         state: &mut EpisodeState,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            EpisodeMsg::Begin => state.begin(&myself).await?,
-            EpisodeMsg::Decided(Decision::Delegate(delegation, briefs)) => {
-                // A delegation told again after a restart is known already.
-                if delegation == state.delegations {
-                    state.delegations += 1;
-                    state.happened(&myself, EpisodeEvent::Delegated(briefs)).await?;
-                }
-            }
-            EpisodeMsg::Decided(Decision::Answer(answer)) => {
-                state.happened(&myself, EpisodeEvent::Answered(answer)).await?;
-            }
-            EpisodeMsg::WorkerReported { worker, report } => {
-                // A report told again after a restart is known already.
-                if state.machine.owing().any(|owing| owing == worker) {
-                    if let Some(child) = state.children.remove(&Scope::Worker(worker)) {
-                        child.cell.stop(None);
-                    }
-                    state.happened(&myself, EpisodeEvent::Reported { worker, report }).await?;
-                }
-            }
-            EpisodeMsg::Graded(graded) => {
-                let verdict = graded.unwrap_or_else(|failure| state.ungraded(&failure));
-                state.happened(&myself, EpisodeEvent::Graded(verdict)).await?;
-            }
-            EpisodeMsg::Recalled(scope, Ok(mut history)) => {
-                state.start_child(&myself, scope, &mut history).await?;
-                if scope == Scope::Coordinator && state.machine.owing().next().is_none() {
-                    state.tell_reports();
-                }
-            }
-            EpisodeMsg::Recalled(_, Err(failure)) => return Err(failure.into()),
-            EpisodeMsg::ErrandPanicked(text) => return Err(text.into()),
-            EpisodeMsg::Cancel => state.happened(&myself, EpisodeEvent::Cancelled).await?,
-        }
-        Ok(())
+        // Boxed, so that an episode that waits for its worker does not hold the room of every handler.
+        Box::pin(state.told(&myself, message)).await
     }
 
     async fn handle_supervisor_evt(
@@ -188,12 +154,12 @@ impl Actor for EpisodeActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                state.child_died(&myself, cell.get_id(), error.to_string()).await
+                Box::pin(state.child_died(&myself, cell.get_id(), error.to_string())).await
             }
             // Killed from outside, or stopped by itself before it was done.
             SupervisionEvent::ActorTerminated(cell, _, reason) => {
                 let reason = reason.unwrap_or_else(|| "stopped".to_owned());
-                state.child_died(&myself, cell.get_id(), reason).await
+                Box::pin(state.child_died(&myself, cell.get_id(), reason)).await
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
         }
@@ -201,6 +167,45 @@ impl Actor for EpisodeActor {
 }
 
 impl EpisodeState {
+    async fn told(&mut self, myself: &ActorRef<EpisodeMsg>, message: EpisodeMsg) -> Result<(), ActorProcessingErr> {
+        match message {
+            EpisodeMsg::Begin => self.begin(myself).await?,
+            EpisodeMsg::Decided(Decision::Delegate(delegation, briefs)) => {
+                // A delegation told again after a restart is known already.
+                if delegation == self.delegations {
+                    self.delegations += 1;
+                    self.happened(myself, EpisodeEvent::Delegated(briefs)).await?;
+                }
+            }
+            EpisodeMsg::Decided(Decision::Answer(answer)) => {
+                self.happened(myself, EpisodeEvent::Answered(answer)).await?;
+            }
+            EpisodeMsg::WorkerReported { worker, report } => {
+                // A report told again after a restart is known already.
+                if self.machine.owing().any(|owing| owing == worker) {
+                    if let Some(child) = self.children.remove(&Scope::Worker(worker)) {
+                        child.cell.stop(None);
+                    }
+                    self.happened(myself, EpisodeEvent::Reported { worker, report }).await?;
+                }
+            }
+            EpisodeMsg::Graded(graded) => {
+                let verdict = graded.unwrap_or_else(|failure| self.ungraded(&failure));
+                self.happened(myself, EpisodeEvent::Graded(verdict)).await?;
+            }
+            EpisodeMsg::Recalled(scope, Ok(mut history)) => {
+                self.start_child(myself, scope, &mut history).await?;
+                if scope == Scope::Coordinator && self.machine.owing().next().is_none() {
+                    self.tell_reports();
+                }
+            }
+            EpisodeMsg::Recalled(_, Err(failure)) => return Err(failure.into()),
+            EpisodeMsg::ErrandPanicked(text) => return Err(text.into()),
+            EpisodeMsg::Cancel => self.happened(myself, EpisodeEvent::Cancelled).await?,
+        }
+        Ok(())
+    }
+
     async fn begin(&mut self, myself: &ActorRef<EpisodeMsg>) -> Result<(), ActorProcessingErr> {
         let Some(Opening { pending, history, lost }) = self.opening.take() else { return Ok(()) };
         if let Some(failure) = lost {

@@ -52,7 +52,9 @@ pub struct Append {
 impl Append {
     /// Makes the body of an event.
     pub fn new(episode: EpisodeKey, scope: Scope, at_ms: u64, recorded: &RecordedEvent) -> Self {
-        let body = serde_json::to_vec(&recorded.event).expect("events hold only what JSON can write");
+        let mut body = serde_json::to_vec(&recorded.event).expect("events hold only what JSON can write");
+        // A run has as many bodies waiting as it has episodes: none keeps the room that it grew through.
+        body.shrink_to_fit();
         let effect = recorded.effect.map(|digest| digest.0);
         Self { episode, scope, seq: recorded.seq, at_ms, body, effect, finished: None }
     }
