@@ -24,12 +24,19 @@ pub trait Role<A, M: Message>: Send + Sync {
     /// Who plays it, for the manifest.
     fn player(&self) -> &str;
 
+    /// Whether one may be let go of while it waits, to be started again from the ledger when it is needed. Whoever
+    /// keeps what its events do not tell may not.
+    fn may_rest(&self) -> bool {
+        false
+    }
+
     /// Starts one, linked to its supervisor.
     fn start(&self, args: A, supervisor: ActorCell) -> BoxFuture<'static, Result<ActorRef<M>, SpawnErr>>;
 }
 
 struct Player<F> {
     name: String,
+    may_rest: bool,
     make: F,
 }
 
@@ -41,6 +48,10 @@ where
 {
     fn player(&self) -> &str {
         &self.name
+    }
+
+    fn may_rest(&self) -> bool {
+        self.may_rest
     }
 
     fn start(&self, args: A, supervisor: ActorCell) -> BoxFuture<'static, Result<ActorRef<H::Msg>, SpawnErr>> {
@@ -62,7 +73,19 @@ where
     A: Send + 'static,
     H: Actor,
 {
-    Arc::new(Player { name: name.into(), make })
+    Arc::new(Player { name: name.into(), may_rest: false, make })
+}
+
+/// As [`role`], for actors that are all that their events tell.
+pub fn resting_role<A, H>(
+    name: impl Into<String>,
+    make: impl Fn(A) -> (H, H::Arguments) + Send + Sync + 'static,
+) -> Arc<dyn Role<A, H::Msg>>
+where
+    A: Send + 'static,
+    H: Actor,
+{
+    Arc::new(Player { name: name.into(), may_rest: true, make })
 }
 
 /// A role that many episodes share; it is given the stage.

@@ -20,7 +20,6 @@ use legwork_protocol::outcome::{GradedBy, Verdict};
 use legwork_protocol::question::Question;
 use legwork_protocol::worker::{Brief, WorkerReport};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What an episode is given when it starts.
@@ -65,6 +64,7 @@ pub enum EpisodeMsg {
 }
 
 struct Child {
+    scope: Scope,
     cell: ActorCell,
     /// Set if it is the coordinator, which is told of reports.
     coordinator: Option<ActorRef<CoordinatorMsg>>,
@@ -75,8 +75,9 @@ pub struct EpisodeState {
     args: EpisodeArgs,
     machine: Episode,
     journal: Journal,
-    children: BTreeMap<Scope, Child>,
-    briefs: BTreeMap<u32, Brief>,
+    children: Vec<Child>,
+    /// The briefs of all delegations so far: worker n has the n-th.
+    briefs: Vec<Brief>,
     restarts: RestartBudget,
     delegations: u32,
     last_reports: Option<Vec<WorkerReport>>,
@@ -107,13 +108,13 @@ impl Actor for EpisodeActor {
         let mut machine = Episode::new(args.key.clone(), Arc::clone(&args.question));
         let mut journal = Journal::new(Arc::clone(&args.stage), args.key.clone(), Scope::Episode);
         let mut history = std::mem::take(&mut args.history);
-        let (mut briefs, mut delegations) = (BTreeMap::new(), 0);
+        let (mut briefs, mut delegations) = (Vec::new(), 0);
         let own = history.remove(&Scope::Episode).unwrap_or_default();
         let pending = journal.replay(own, |event: &EpisodeEvent| {
             delegations += u32::from(matches!(event, EpisodeEvent::Delegated(_)));
             let effect = machine.apply(event);
             if let Some(EpisodeEffect::Start(start)) = &effect {
-                briefs.extend(start.iter().cloned());
+                briefs.extend(start.iter().map(|(_, brief)| brief.clone()));
             }
             effect
         })?;
@@ -126,7 +127,7 @@ impl Actor for EpisodeActor {
             args,
             machine,
             journal,
-            children: BTreeMap::new(),
+            children: Vec::new(),
             briefs,
             restarts,
             delegations,
@@ -183,7 +184,7 @@ impl EpisodeState {
             EpisodeMsg::WorkerReported { worker, report } => {
                 // A report told again after a restart is known already.
                 if self.machine.owing().any(|owing| owing == worker) {
-                    if let Some(child) = self.children.remove(&Scope::Worker(worker)) {
+                    if let Some(child) = self.remove_child(|child| child.scope == Scope::Worker(worker)) {
                         child.cell.stop(None);
                     }
                     self.happened(myself, EpisodeEvent::Reported { worker, report }).await?;
@@ -193,6 +194,8 @@ impl EpisodeState {
                 let verdict = graded.unwrap_or_else(|failure| self.ungraded(&failure));
                 self.happened(myself, EpisodeEvent::Graded(verdict)).await?;
             }
+            // Recalled twice: whoever came first plays on.
+            EpisodeMsg::Recalled(scope, Ok(_)) if self.children.iter().any(|child| child.scope == scope) => {}
             EpisodeMsg::Recalled(scope, Ok(mut history)) => {
                 self.start_child(myself, scope, &mut history).await?;
                 if scope == Scope::Coordinator && self.machine.owing().next().is_none() {
@@ -265,17 +268,22 @@ impl EpisodeState {
                 self.start_child(myself, Scope::Coordinator, &mut History::new()).await
             }
             EpisodeEffect::Start(start) => {
-                self.briefs.extend(start.iter().cloned());
+                self.briefs.extend(start.iter().map(|(_, brief)| brief.clone()));
                 self.journal.durable(record).await?;
                 for (worker, _) in start {
                     self.start_child(myself, Scope::Worker(worker), &mut History::new()).await?;
                 }
+                self.let_coordinator_rest();
                 Ok(())
             }
             EpisodeEffect::Tell(reports) => {
                 self.last_reports = Some(reports);
                 self.journal.durable(record).await?;
-                self.tell_reports();
+                if self.children.iter().any(|child| child.coordinator.is_some()) {
+                    self.tell_reports();
+                } else {
+                    self.recall(myself, Scope::Coordinator);
+                }
                 Ok(())
             }
             EpisodeEffect::Grade(answer) => {
@@ -296,7 +304,7 @@ impl EpisodeState {
     /// Tells the coordinator of the last delegation's reports. One that knows them already takes no notice, so a
     /// restarted one is simply told again.
     fn tell_reports(&self) {
-        let coordinator = self.children.get(&Scope::Coordinator).and_then(|child| child.coordinator.as_ref());
+        let coordinator = self.children.iter().find_map(|child| child.coordinator.as_ref());
         if let (Some(coordinator), Some(reports)) = (coordinator, &self.last_reports) {
             let _dead = coordinator.cast(CoordinatorMsg::Reports(self.delegations - 1, reports.clone()));
         }
@@ -359,10 +367,10 @@ impl EpisodeState {
                     decide_to: myself.clone(),
                 };
                 let actor = stage.cast.coordinator.start(args, myself.get_cell()).await?;
-                Child { cell: actor.get_cell(), coordinator: Some(actor) }
+                Child { scope, cell: actor.get_cell(), coordinator: Some(actor) }
             }
             Scope::Worker(worker) => {
-                let Some(brief) = self.briefs.get(&worker).cloned() else { return Ok(()) };
+                let Some(brief) = self.briefs.get(worker as usize).cloned() else { return Ok(()) };
                 let args = WorkerArgs {
                     stage: Arc::clone(&stage),
                     episode: self.args.key.clone(),
@@ -372,10 +380,10 @@ impl EpisodeState {
                     report_to: myself.clone(),
                 };
                 let actor = stage.cast.worker.start(args, myself.get_cell()).await?;
-                Child { cell: actor.get_cell(), coordinator: None }
+                Child { scope, cell: actor.get_cell(), coordinator: None }
             }
         };
-        self.children.insert(scope, child);
+        self.children.push(child);
         Ok(())
     }
 
@@ -386,11 +394,7 @@ impl EpisodeState {
         id: ActorId,
         reason: String,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(scope) = self.children.iter().find(|(_, child)| child.cell.get_id() == id).map(|(scope, _)| *scope)
-        else {
-            return Ok(());
-        };
-        self.children.remove(&scope);
+        let Some(Child { scope, .. }) = self.remove_child(|child| child.cell.get_id() == id) else { return Ok(()) };
         if self.machine.ended() {
             return Ok(());
         }
@@ -404,18 +408,38 @@ impl EpisodeState {
             Scope::Worker(_) => "worker",
             Scope::Coordinator | Scope::Episode => "coordinator",
         }));
-        let key = self.args.key.clone();
+        self.recall(myself, scope);
+        Ok(())
+    }
+
+    /// Asks the ledger for a child's events, to start its successor from them.
+    fn recall(&mut self, myself: &ActorRef<EpisodeMsg>, scope: Scope) {
+        let (stage, key) = (Arc::clone(&self.args.stage), self.args.key.clone());
         let work = async move {
-            let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(key, reply)).await;
+            let lost_after = stage.reply_lost_after();
+            let recalled = stage.ledger.ask(lost_after, |reply| LedgerMsg::Recall(key, Some(scope), reply)).await;
             Some(EpisodeMsg::Recalled(scope, recalled.and_then(|recalled| recalled)))
         };
         self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandPanicked));
-        Ok(())
+    }
+
+    /// While workers work, a coordinator that the ledger can bring back holds its conversation for nothing.
+    fn let_coordinator_rest(&mut self) {
+        if self.args.stage.cast.coordinator.may_rest()
+            && let Some(child) = self.remove_child(|child| child.coordinator.is_some())
+        {
+            child.cell.stop(None);
+        }
+    }
+
+    fn remove_child(&mut self, is_it: impl Fn(&Child) -> bool) -> Option<Child> {
+        let place = self.children.iter().position(is_it)?;
+        Some(self.children.swap_remove(place))
     }
 
     /// Ends all children: nothing they could still say matters.
     fn dismiss(&mut self) {
-        for (_, child) in std::mem::take(&mut self.children) {
+        for child in std::mem::take(&mut self.children) {
             child.cell.stop(None);
         }
         self.errands.clear();

@@ -2,14 +2,14 @@
 //! stays open; dropping the errand cancels the work; a panic in it comes back as a message.
 
 use futures::FutureExt;
+use futures::future::{AbortHandle, abortable};
 use ractor::{ActorRef, Message};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use tokio::task::JoinHandle;
 
-/// Work under way for an actor.
+/// Work under way for an actor. What it keeps of work that is done is a few bytes, not the room of its task.
 #[derive(Debug)]
-pub struct Errand(JoinHandle<()>);
+pub struct Errand(AbortHandle);
 
 impl Errand {
     /// Runs `work` beside `actor` and sends it the message that comes of it; a panic is sent as
@@ -19,15 +19,16 @@ impl Errand {
         work: impl Future<Output = Option<M>> + Send + 'static,
         panicked: impl FnOnce(String) -> M + Send + 'static,
     ) -> Self {
-        Self(tokio::spawn(async move {
-            let message = match AssertUnwindSafe(work).catch_unwind().await {
-                Ok(message) => message,
-                Err(panic) => Some(panicked(panic_text(panic.as_ref()))),
-            };
+        // Combinators, not an async block: a block would hold the room of the work twice.
+        let work = AssertUnwindSafe(work).catch_unwind().map(move |ended| {
+            let message = ended.unwrap_or_else(|panic| Some(panicked(panic_text(panic.as_ref()))));
             if let Some(message) = message {
                 let _actor_has_gone = actor.cast(message);
             }
-        }))
+        });
+        let (work, handle) = abortable(work);
+        tokio::spawn(work);
+        Self(handle)
     }
 }
 

@@ -7,6 +7,7 @@ mod error;
 mod manifest;
 mod reader;
 mod rebuild;
+mod scribe;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ pub use manifest::{Difference, Manifest};
 pub use reader::{LedgerReader, StoredEvent};
 pub use rebuild::{FirstDifference, ReplayedEpisode, replay_episode};
 pub use store::{RUN_DB, SCHEMA_VERSION, Store};
-pub use writer::{BATCH_MAX, BATCH_WORTH, LINGER, QUEUE_MAX, WriterHandle};
+pub use writer::{BATCH_MAX, BATCH_WORTH, LINGER, Pace, QUEUE_MAX, WriterHandle};
 
 use crate::address::Reply;
 use legwork_protocol::event::RecordedEvent;
@@ -68,9 +69,9 @@ pub type History = BTreeMap<Scope, Vec<RecordedEvent>>;
 pub enum LedgerMsg {
     /// Keep this event. Owes: once it is durable, or why it is not.
     Append(Box<Append>, Reply<Result<(), Failure>>),
-    /// Owes: all events of an episode that are durable.
-    Recall(EpisodeKey, Reply<Result<History, Failure>>),
-    /// The writer's thread has ended by itself; the ledger dies of it.
+    /// Owes: the events of an episode, or of one scope of it, that are durable.
+    Recall(EpisodeKey, Option<Scope>, Reply<Result<History, Failure>>),
+    /// The writer could not write; the ledger dies of it.
     Broken(Failure),
     /// Write what is queued and let go of the files. Owes: when that is done.
     Close(Reply<()>),
@@ -101,7 +102,7 @@ impl Actor for Ledger {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             LedgerMsg::Append(append, reply) => writer.append(append, reply).await,
-            LedgerMsg::Recall(episode, reply) => writer.recall(episode, reply).await,
+            LedgerMsg::Recall(episode, scope, reply) => writer.recall(episode, scope, reply).await,
             LedgerMsg::Broken(failure) => return Err(failure.into()),
             LedgerMsg::Close(reply) => {
                 writer.close().await;

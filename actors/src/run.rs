@@ -307,7 +307,7 @@ impl RunState {
         let asked = key.clone();
         let work = async move {
             let of = asked.clone();
-            let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(of, reply)).await;
+            let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(of, None, reply)).await;
             Some(RunMsg::Recalled(asked, recalled.and_then(|recalled| recalled), lost))
         };
         self.errands.insert(key, Errand::run(myself.clone(), work, RunMsg::ErrandPanicked));

@@ -16,6 +16,7 @@ use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::profile::Profile;
 use legwork_protocol::tokens::TokenCounter;
 use legwork_protocol::untrusted::ControlTokens;
+use legwork_protocol::worker::StandingOrders;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,12 @@ pub struct Stage {
     pub worker_tokens: Arc<dyn TokenCounter>,
     /// Counts a coordinator's tokens.
     pub coordinator_tokens: Arc<dyn TokenCounter>,
+    /// What every worker is told.
+    pub worker_orders: Arc<StandingOrders>,
+    /// Tokens of a worker's first message.
+    pub worker_system_tokens: u64,
+    /// Tokens of the message that asks a worker to wrap up.
+    pub worker_wrap_up_tokens: u64,
     /// What may not stand in a page's text within a prompt.
     pub control_tokens: ControlTokens,
     /// Who plays each role.
@@ -107,7 +114,11 @@ pub struct StageParts {
 impl Stage {
     /// A stage on which nobody stands yet.
     pub fn new(parts: StageParts) -> Arc<Self> {
+        let worker_orders = Arc::new(StandingOrders::new(Arc::clone(&parts.profile)));
         Arc::new(Self {
+            worker_system_tokens: parts.worker_tokens.count(worker_orders.system_text()),
+            worker_wrap_up_tokens: parts.worker_tokens.count(worker_orders.wrap_up_text()),
+            worker_orders,
             profile: parts.profile,
             limits: parts.limits,
             script: parts.script,

@@ -13,7 +13,7 @@ use legwork_protocol::gate::{GateSaid, gate_messages};
 use legwork_protocol::generation::{Completion, GenerateRequest, Route, Sampling, Session};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::machine::TurnCall;
-use legwork_protocol::worker::{Brief, Worker, WorkerEffect, WorkerEvent};
+use legwork_protocol::worker::{Brief, StandingOrders, Worker, WorkerEffect, WorkerEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Actor for ModelWorker {
         myself: ActorRef<WorkerMsg>,
         mut args: WorkerArgs,
     ) -> Result<WorkerState, ActorProcessingErr> {
-        let machine = Worker::new(Arc::clone(&args.stage.profile));
+        let machine = Worker::under(Arc::clone(&args.stage.worker_orders));
         let history = std::mem::take(&mut args.history);
         let journal = Journal::new(Arc::clone(&args.stage), args.episode.clone(), Scope::Worker(args.worker));
         let mut state = WorkerState { args, machine, journal, errand: None, reporting: false };
@@ -103,11 +103,11 @@ impl Actor for ModelWorker {
 impl WorkerState {
     fn briefed(&self) -> WorkerEvent {
         let stage = &self.args.stage;
-        let opening = Worker::opening(&stage.profile, &self.args.brief.text);
+        let brief_tokens = stage.worker_tokens.count(&StandingOrders::brief_text(&self.args.brief.text));
         WorkerEvent::Briefed {
             brief: self.args.brief.clone(),
-            prompt_tokens: opening.iter().map(|text| stage.worker_tokens.count(text)).sum(),
-            wrap_up_tokens: stage.worker_tokens.count(&Worker::wrap_up_text()),
+            prompt_tokens: stage.worker_system_tokens + brief_tokens,
+            wrap_up_tokens: stage.worker_wrap_up_tokens,
         }
     }
 

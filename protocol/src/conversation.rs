@@ -31,8 +31,13 @@ impl Conversation {
 
     /// Appends a message of `tokens` tokens.
     pub fn push(&mut self, message: Message, tokens: u64) {
+        self.push_shared(Arc::new(message), tokens);
+    }
+
+    /// Appends a message that many conversations hold.
+    pub fn push_shared(&mut self, message: Arc<Message>, tokens: u64) {
         self.digest = digest_after(self.digest, &message);
-        self.messages.push(Arc::new(message));
+        self.messages.push(message);
         self.tokens += tokens;
     }
 

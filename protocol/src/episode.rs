@@ -12,7 +12,7 @@ use crate::question::Question;
 use crate::record::{EpisodeRecord, GateTally};
 use crate::worker::{Brief, ReportStatus, WorkerReport};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What happens to an episode.
@@ -62,7 +62,8 @@ pub struct Episode {
     key: EpisodeKey,
     question: Arc<Question>,
     workers: u32,
-    owed: BTreeMap<u32, Option<WorkerReport>>,
+    /// The workers of the delegation under way, in the order of its briefs, and what each has reported.
+    owed: Vec<(u32, Option<Box<WorkerReport>>)>,
     reports: Vec<WorkerReport>,
     answer: Option<FinalAnswer>,
     ended: bool,
@@ -71,7 +72,7 @@ pub struct Episode {
 impl Episode {
     /// An episode that has not been admitted.
     pub fn new(key: EpisodeKey, question: Arc<Question>) -> Self {
-        Self { key, question, workers: 0, owed: BTreeMap::new(), reports: Vec::new(), answer: None, ended: false }
+        Self { key, question, workers: 0, owed: Vec::new(), reports: Vec::new(), answer: None, ended: false }
     }
 
     /// The question and round.
@@ -114,17 +115,21 @@ impl Episode {
     }
 
     fn reported(&mut self, worker: u32, report: &WorkerReport) -> Option<EpisodeEffect> {
-        match self.owed.get_mut(&worker) {
-            Some(place @ None) => *place = Some(report.clone()),
+        match self.owed.iter_mut().find(|(owing, _)| *owing == worker) {
+            Some((_, place @ None)) => *place = Some(Box::new(report.clone())),
             // A second report of the same worker, or one that nobody waits for: the first stands.
-            Some(Some(_)) | None => return None,
+            Some((_, Some(_))) | None => return None,
         }
-        if self.owed.values().any(Option::is_none) {
+        if self.owed.iter().any(|(_, report)| report.is_none()) {
             return None;
         }
-        let reports: Vec<WorkerReport> = std::mem::take(&mut self.owed).into_values().flatten().collect();
+        let reports: Vec<WorkerReport> = self.take_reports().collect();
         self.reports.extend(reports.iter().cloned());
         Some(EpisodeEffect::Tell(reports))
+    }
+
+    fn take_reports(&mut self) -> impl Iterator<Item = WorkerReport> + use<> {
+        std::mem::take(&mut self.owed).into_iter().filter_map(|(_, report)| report.map(|report| *report))
     }
 
     fn answered(&mut self, answer: &FinalAnswer) -> Option<EpisodeEffect> {
@@ -151,7 +156,8 @@ impl Episode {
 
     fn end(&mut self, outcome: Outcome, verdict: Option<Verdict>, failure: Option<Failure>) -> Option<EpisodeEffect> {
         self.ended = true;
-        self.reports.extend(std::mem::take(&mut self.owed).into_values().flatten());
+        let reported: Vec<WorkerReport> = self.take_reports().collect();
+        self.reports.extend(reported);
         let failure = failure.or_else(|| {
             let kind = FailureKind::Cancelled;
             (outcome == Outcome::Cancelled).then(|| Failure::new(kind, "the run was stopped before its end"))

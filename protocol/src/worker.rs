@@ -171,10 +171,50 @@ impl WorkerReport {
     }
 }
 
+/// What every worker of a profile is told, rendered once: many hundreds of conversations begin with the same message.
+#[derive(Clone, Debug)]
+pub struct StandingOrders {
+    profile: Arc<Profile>,
+    system: Arc<Message>,
+    wrap_up: Arc<Message>,
+}
+
+impl StandingOrders {
+    /// The orders of a profile.
+    pub fn new(profile: Arc<Profile>) -> Self {
+        let system = Prompt::WorkerSystem.render(context! {
+            entries_default => profile.tools.entries_default,
+            turns_max => profile.worker.turns_max,
+            budget_tokens => profile.worker.budget_tokens,
+        });
+        let wrap_up = Prompt::WorkerWrapUp.render(context! {});
+        Self {
+            profile,
+            system: Arc::new(Message::new(Role::System, system)),
+            wrap_up: Arc::new(Message::new(Role::User, wrap_up)),
+        }
+    }
+
+    /// The first message of every worker.
+    pub fn system_text(&self) -> &str {
+        &self.system.content
+    }
+
+    /// The message that asks to wrap up.
+    pub fn wrap_up_text(&self) -> &str {
+        &self.wrap_up.content
+    }
+
+    /// A worker's second message.
+    pub fn brief_text(brief: &str) -> String {
+        Prompt::WorkerBrief.render(context! { brief })
+    }
+}
+
 /// The machine of one worker.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    profile: Arc<Profile>,
+    orders: Arc<StandingOrders>,
     brief: Option<Brief>,
     conversation: Conversation,
     environment: Environment,
@@ -195,10 +235,15 @@ pub struct Worker {
 impl Worker {
     /// A worker that has not been briefed.
     pub fn new(profile: Arc<Profile>) -> Self {
-        let environment = Environment::new(profile.tools.clone());
-        let meter = TurnMeter::new(Amount::default(), limits(&profile));
+        Self::under(Arc::new(StandingOrders::new(profile)))
+    }
+
+    /// A worker that has not been briefed, under orders that it shares with others.
+    pub fn under(orders: Arc<StandingOrders>) -> Self {
+        let environment = Environment::new(orders.profile.tools.clone());
+        let meter = TurnMeter::new(Amount::default(), limits(&orders.profile));
         Self {
-            profile,
+            orders,
             brief: None,
             conversation: Conversation::default(),
             environment,
@@ -215,21 +260,6 @@ impl Worker {
             spent_at_stop: None,
             ended: false,
         }
-    }
-
-    /// The two opening messages for a brief: what they cost is told to the machine in `Briefed`.
-    pub fn opening(profile: &Profile, brief: &str) -> [String; 2] {
-        let system = Prompt::WorkerSystem.render(context! {
-            entries_default => profile.tools.entries_default,
-            turns_max => profile.worker.turns_max,
-            budget_tokens => profile.worker.budget_tokens,
-        });
-        [system, Prompt::WorkerBrief.render(context! { brief })]
-    }
-
-    /// The message that asks to wrap up.
-    pub fn wrap_up_text() -> String {
-        Prompt::WorkerWrapUp.render(context! {})
     }
 
     /// What a whole worker may spend by this profile, before the coordinator's purse is asked.
@@ -285,10 +315,10 @@ impl Worker {
     }
 
     fn briefed(&mut self, brief: &Brief, prompt_tokens: u64, wrap_up_tokens: u64) -> Option<WorkerEffect> {
-        let [system, user] = Self::opening(&self.profile, &brief.text);
-        self.conversation.push(Message::new(Role::System, system), 0);
+        let user = StandingOrders::brief_text(&brief.text);
+        self.conversation.push_shared(Arc::clone(&self.orders.system), 0);
         self.conversation.push(Message::new(Role::User, user), prompt_tokens);
-        self.meter = TurnMeter::new(brief.lease, limits(&self.profile));
+        self.meter = TurnMeter::new(brief.lease, limits(&self.orders.profile));
         self.wrap_up_tokens = wrap_up_tokens;
         self.brief = Some(brief.clone());
         self.next_turn()
@@ -296,8 +326,8 @@ impl Worker {
 
     fn generated(&mut self, completion: &Completion, tokens: u64) -> Option<WorkerEffect> {
         self.meter.answered(tokens, completion.served_ms);
-        self.conversation.push_completion(completion, tokens, self.profile.worker.keep_thinking);
-        self.reading = self.profile.grammar.read(&completion.text, &completion.tool_calls);
+        self.conversation.push_completion(completion, tokens, self.orders.profile.worker.keep_thinking);
+        self.reading = self.orders.profile.grammar.read(&completion.text, &completion.tool_calls);
         let lookups = self.environment.plan(&self.reading);
         if self.wrapping_up || lookups.is_empty() {
             let observed = self.environment.observe(&self.reading, &[]);
@@ -333,7 +363,7 @@ impl Worker {
             // The observation alone is more than was left: nothing can be asked after it.
             return self.report(self.out_of_budget(), None);
         }
-        if self.profile.gate.mode != GateMode::Off && !observed.malformed {
+        if self.orders.profile.gate.mode != GateMode::Off && !observed.malformed {
             self.gate.asked += 1;
             return Some(WorkerEffect::AskGate);
         }
@@ -344,7 +374,7 @@ impl Worker {
         if said.decision == GateDecision::Stop {
             self.gate.stops.push(said.answer.clone());
             self.spent_at_stop.get_or_insert(self.meter.spent().tokens);
-            if self.profile.gate.mode == GateMode::On {
+            if self.orders.profile.gate.mode == GateMode::On {
                 return self.wrap_up();
             }
         }
@@ -361,14 +391,14 @@ impl Worker {
     }
 
     fn wrap_up(&mut self) -> Option<WorkerEffect> {
-        if self.profile.worker.wrap_up_tokens == 0 || self.meter.turns() == 0 {
+        if self.orders.profile.worker.wrap_up_tokens == 0 || self.meter.turns() == 0 {
             return self.report(self.out_of_budget(), None);
         }
         self.wrapping_up = true;
         if !self.meter.charge(self.wrap_up_tokens, 0) {
             return self.report(self.out_of_budget(), None);
         }
-        self.conversation.push(Message::new(Role::User, Self::wrap_up_text()), self.wrap_up_tokens);
+        self.conversation.push_shared(Arc::clone(&self.orders.wrap_up), self.wrap_up_tokens);
         self.ask_again()
     }
 
@@ -382,7 +412,7 @@ impl Worker {
     }
 
     fn kept_back(&self) -> (u64, u32) {
-        match self.profile.worker.wrap_up_tokens {
+        match self.orders.profile.worker.wrap_up_tokens {
             0 => (0, 0),
             tokens => (u64::from(tokens) + self.wrap_up_tokens, 1),
         }

@@ -1,6 +1,6 @@
 //! The real cast: models behind inference, a library behind the retriever, SQLite behind the ledger.
 
-use super::{Cast, role};
+use super::{Cast, resting_role, role};
 use crate::board::Board;
 use crate::coordinator::MindCoordinator;
 use crate::gate::Gate;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The real actors over these models, this library and this ledger.
 pub fn real_cast(routes: Routes, library: Arc<dyn Library>, ledger: Arc<WriterHandle>) -> Cast {
     Cast {
-        coordinator: role("mind", |args| (MindCoordinator, args)),
+        coordinator: resting_role("mind", |args| (MindCoordinator, args)),
         worker: role("model", |args| (ModelWorker, args)),
         retriever: role(library.name().to_owned(), move |_stage: Arc<Stage>| (Retriever, Arc::clone(&library))),
         grader: role("grader", |stage: Arc<Stage>| (Grader, stage)),

@@ -1,7 +1,8 @@
 //! What can be wrong with a ledger, and what to do about it.
 
 use super::manifest::Difference;
-use std::path::PathBuf;
+use rusqlite::ErrorCode;
+use std::path::{Path, PathBuf};
 
 /// What can be wrong with a ledger.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +19,7 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// SQLite refused.
-    #[error("cannot {doing} in {}: {source}", path.display())]
+    #[error("cannot {doing} in {}: {source}; {}", path.display(), cure(source))]
     Sqlite {
         /// What was tried.
         doing: &'static str,
@@ -33,6 +34,20 @@ pub enum LedgerError {
         /// The database.
         path: PathBuf,
     },
+    /// There is no room for the plan of a new run.
+    #[error("the disk that should hold {} is full; make room and begin the run again, nothing was asked yet", path.display())]
+    NoRoomToBegin {
+        /// The database that could not be made.
+        path: PathBuf,
+    },
+    /// The folder or the database cannot be written.
+    #[error("cannot write {}: {detail}; make it writable, or use another folder: for a new run by --run, for one to go on with a copy of it by --resume", path.display())]
+    ReadOnly {
+        /// The folder or the file.
+        path: PathBuf,
+        /// What the system says.
+        detail: String,
+    },
     /// There is no run in this folder.
     #[error("{} holds no run: there is no run.db in it; name a folder that `legwork eval` made", path.display())]
     NoRun {
@@ -46,7 +61,7 @@ pub enum LedgerError {
         path: PathBuf,
     },
     /// Another process writes to this run.
-    #[error("another process is writing to the run in {}; wait for it to end or stop it", path.display())]
+    #[error("another process is writing to the run in {} and holds its run.lock; wait for it to end or stop it", path.display())]
     Locked {
         /// The folder.
         path: PathBuf,
@@ -104,12 +119,79 @@ fn list(differences: &[Difference]) -> String {
 }
 
 impl LedgerError {
-    /// Names a SQLite error; a full disk gets its own name.
-    pub(super) fn sqlite(doing: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
+    /// Names a SQLite error; a full disk and a file that cannot be written get their own names.
+    pub(super) fn sqlite(doing: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_path_buf();
         match source.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => LedgerError::DiskFull { path },
+            _ if is_full(&source) && path.extension().is_some_and(|extension| extension == "making") => {
+                LedgerError::NoRoomToBegin { path }
+            }
+            _ if is_full(&source) => LedgerError::DiskFull { path },
+            Some(ErrorCode::ReadOnly) => LedgerError::ReadOnly { path, detail: source.to_string() },
             _ => LedgerError::Sqlite { doing, path, source },
+        }
+    }
+}
+
+/// Whether there is no room: for the file itself, or for the index of the write-ahead log beside it, whose own code
+/// SQLite files under failures of the disk.
+fn is_full(source: &rusqlite::Error) -> bool {
+    source.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || source.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+}
+
+/// What to do about an error of SQLite that has no name of its own here.
+fn cure(source: &rusqlite::Error) -> &'static str {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program holds the file; close it there and try again"
+        }
+        Some(ErrorCode::CannotOpen) => {
+            "check that the folder can be read and written; a run that was killed in a folder that cannot be written is \
+             read from a copy of the whole folder"
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            "the disk failed or its quota is used up; see to that and continue with --resume, nothing acknowledged is lost"
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "the file is damaged; restore it from a copy",
+        _ => "`legwork verify` says whether the run is whole",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(code: i32, file: &str) -> LedgerError {
+        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        LedgerError::sqlite("append", Path::new(file), source)
+    }
+
+    #[test]
+    fn a_full_disk_has_one_name_whatever_sqlite_calls_it_and_another_cure_before_the_run_is_there() {
+        for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_SHMSIZE] {
+            let full = named(code, "runs/a/run.db");
+            assert!(matches!(full, LedgerError::DiskFull { .. }), "{full}");
+            assert!(full.to_string().contains("--resume"));
+            let early = named(code, "runs/a/run.db.making").to_string();
+            assert!(early.contains("is full") && !early.contains("--resume"), "no run is there yet: {early}");
+        }
+    }
+
+    #[test]
+    fn every_error_of_sqlite_says_what_to_do() {
+        let cures = [
+            (rusqlite::ffi::SQLITE_READONLY, "make it writable"),
+            (rusqlite::ffi::SQLITE_BUSY, "close it there"),
+            (rusqlite::ffi::SQLITE_CANTOPEN, "can be read and written"),
+            (rusqlite::ffi::SQLITE_IOERR, "its quota is used up"),
+            (rusqlite::ffi::SQLITE_CORRUPT, "restore it from a copy"),
+            (rusqlite::ffi::SQLITE_NOTADB, "restore it from a copy"),
+            (rusqlite::ffi::SQLITE_MISUSE, "`legwork verify`"),
+        ];
+        for (code, cure) in cures {
+            let said = named(code, "runs/a/run.db").to_string();
+            assert!(said.contains("runs/a/run.db") && said.contains(cure), "{said}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a run without touching it: manifest, questions, records and events, and the check of the chain. Memory
 //! does not grow with the number of events.
 
-use super::chain::{Chain, scope_of};
+use super::chain::{Chain, scope_code, scope_of};
 use super::error::LedgerError;
 use super::manifest::Manifest;
 use super::store::{RUN_DB, open_connection};
@@ -102,7 +102,7 @@ impl LedgerReader {
             |row| row.get(0),
         );
         match id {
-            Ok(id) => history(&self.connection, &self.path, id, key),
+            Ok(id) => history(&self.connection, &self.path, id, key, None),
             Err(rusqlite::Error::QueryReturnedNoRows) => Ok(History::new()),
             Err(source) => Err(LedgerError::sqlite("find the episode", &self.path, source)),
         }
@@ -197,13 +197,22 @@ impl LedgerReader {
     }
 }
 
-/// All events of an episode, by scope.
-pub(super) fn history(connection: &Connection, path: &Path, id: i64, key: &EpisodeKey) -> Result<History, LedgerError> {
+/// The events of an episode, or of one scope of it, by scope.
+pub(super) fn history(
+    connection: &Connection,
+    path: &Path,
+    id: i64,
+    key: &EpisodeKey,
+    only: Option<Scope>,
+) -> Result<History, LedgerError> {
     let failed = |source| LedgerError::sqlite("read events", path, source);
+    let (first, last) = only.map_or((i64::MIN, i64::MAX), |scope| (scope_code(scope), scope_code(scope)));
     let mut rows = connection
-        .prepare_cached("SELECT id, scope, seq, body, effect FROM events WHERE episode = ?1 ORDER BY scope, seq")
+        .prepare_cached(
+            "SELECT id, scope, seq, body, effect FROM events WHERE episode = ?1 AND scope BETWEEN ?2 AND ?3 ORDER BY scope, seq",
+        )
         .map_err(failed)?;
-    let mut rows = rows.query([id]).map_err(failed)?;
+    let mut rows = rows.query([id, first, last]).map_err(failed)?;
     let mut history = History::new();
     while let Some(row) = rows.next().map_err(failed)? {
         let (scope, recorded) = read_event(row, path, key)?;

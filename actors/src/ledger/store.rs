@@ -5,7 +5,7 @@ use super::chain::{Chain, scope_code};
 use super::error::LedgerError;
 use super::manifest::Manifest;
 use super::{Append, Difference};
-use legwork_protocol::id::EpisodeKey;
+use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::question::Question;
 use legwork_protocol::record::EpisodeRecord;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -105,7 +105,7 @@ impl Store {
         };
         // WAL with full synchronisation: a commit that was acknowledged survives the loss of power.
         connection
-            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -16000;")
+            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -8000;")
             .map_err(failed("prepare the database"))?;
         let manifest: String = connection
             .query_row("SELECT body FROM manifest WHERE id = 0", [], |row| row.get(0))
@@ -131,10 +131,10 @@ impl Store {
         Ok(())
     }
 
-    /// All events of an episode, for a restart within the run.
-    pub fn recall(&self, episode: &EpisodeKey) -> Result<super::History, LedgerError> {
+    /// All events of an episode, or of one scope of it, for a restart within the run.
+    pub fn recall(&self, episode: &EpisodeKey, scope: Option<Scope>) -> Result<super::History, LedgerError> {
         match self.episodes.get(episode) {
-            Some(id) => super::reader::history(&self.connection, &self.path, *id, episode),
+            Some(id) => super::reader::history(&self.connection, &self.path, *id, episode, scope),
             None => Ok(super::History::new()),
         }
     }

@@ -1,11 +1,12 @@
-//! The ledger's own thread. Appends come through a bounded queue; whatever has queued up while one transaction
-//! was written becomes the next, so that the cost of synchronising is shared. After a failed write nothing more
-//! is acknowledged.
+//! Who carries the scribe: a thread of its own, or, for runs under a paused clock that must repeat, a task. Appends
+//! come through a bounded queue; whatever has queued up while one transaction was written becomes the next, so that
+//! the cost of synchronising is shared.
 
-use super::{Append, History, LedgerMsg, Store, as_failure};
+use super::scribe::{Job, Scribe};
+use super::{Append, History, LedgerMsg, Store};
 use crate::address::Reply;
 use legwork_protocol::failure::{Failure, FailureKind};
-use legwork_protocol::id::EpisodeKey;
+use legwork_protocol::id::{EpisodeKey, Scope};
 use ractor::ActorRef;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 
 /// Appends of one transaction at most.
 pub const BATCH_MAX: usize = 1024;
-/// Appends that may wait for the thread.
+/// Appends that may wait for the writer.
 pub const QUEUE_MAX: usize = 4096;
 
 /// A transaction that would be smaller than this waits for company.
@@ -23,30 +24,43 @@ pub const BATCH_WORTH: usize = 256;
 /// as long.
 pub const LINGER: Duration = Duration::from_millis(1);
 
-enum Job {
-    Append(Box<Append>, Reply<Result<(), Failure>>),
-    Recall(EpisodeKey, Reply<Result<History, Failure>>),
-    Tell(ActorRef<LedgerMsg>),
-    Close(Reply<()>),
+/// How one batch of a writer without a thread is written.
+#[derive(Clone, Debug, Default)]
+pub struct Pace {
+    /// How long its disk takes.
+    pub takes: Duration,
+    /// What its disk says instead of writing.
+    pub refuses: Option<Failure>,
 }
 
-/// The thread and the queue to it.
+/// The writer and the queue to it.
 pub struct WriterHandle {
     jobs: mpsc::Sender<Job>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl WriterHandle {
-    /// Starts the thread over an open store.
+    /// Starts a thread over an open store.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
     pub fn start(store: Store) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || write(store, queue))?;
         Ok(Self { jobs, thread: Mutex::new(Some(thread)) })
     }
 
+    /// Starts a task of the runtime that this is called in, for a run that must repeat under a paused clock. `pace`
+    /// is asked before each batch, with its number from 0.
+    pub fn start_unthreaded(store: Store, pace: impl FnMut(u64) -> Pace + Send + 'static) -> Self {
+        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+        tokio::spawn(write_paced(store, queue, pace));
+        Self { jobs, thread: Mutex::new(None) }
+    }
+
     /// The actor to tell when writing fails.
     pub(crate) async fn report_to(&self, ledger: ActorRef<LedgerMsg>) {
-        let _thread_has_ended = self.jobs.send(Job::Tell(ledger)).await;
+        let _writer_has_ended = self.jobs.send(Job::Tell(ledger)).await;
     }
 
     pub(super) async fn append(&self, append: Box<Append>, reply: Reply<Result<(), Failure>>) {
@@ -57,9 +71,14 @@ impl WriterHandle {
         }
     }
 
-    pub(super) async fn recall(&self, episode: EpisodeKey, reply: Reply<Result<History, Failure>>) {
-        if let Err(refused) = self.jobs.send(Job::Recall(episode, reply)).await
-            && let Job::Recall(_, reply) = refused.0
+    pub(super) async fn recall(
+        &self,
+        episode: EpisodeKey,
+        scope: Option<Scope>,
+        reply: Reply<Result<History, Failure>>,
+    ) {
+        if let Err(refused) = self.jobs.send(Job::Recall(episode, scope, reply)).await
+            && let Job::Recall(.., reply) = refused.0
         {
             reply.send(Err(ended()));
         }
@@ -68,7 +87,7 @@ impl WriterHandle {
     pub(super) async fn close(&self) {
         let (reply, closed) = crate::address::reply();
         if self.jobs.send(Job::Close(reply)).await.is_ok() {
-            let _thread_has_ended = closed.await;
+            let _writer_has_ended = closed.await;
         }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -78,63 +97,51 @@ impl WriterHandle {
 }
 
 fn ended() -> Failure {
-    Failure::new(FailureKind::Ledger, "the ledger's thread has ended; see the first ledger failure for why")
+    Failure::new(FailureKind::Ledger, "the ledger's writer has ended; see the first ledger failure for why")
 }
 
-fn write(mut store: Store, mut queue: mpsc::Receiver<Job>) {
-    let mut broken: Option<Failure> = None;
-    let mut actor: Option<ActorRef<LedgerMsg>> = None;
+fn write(store: Store, mut queue: mpsc::Receiver<Job>) {
+    let mut scribe = Scribe::new(store);
     let mut jobs = Vec::with_capacity(BATCH_MAX);
-    loop {
-        jobs.clear();
-        if queue.blocking_recv_many(&mut jobs, BATCH_MAX) == 0 {
-            break;
-        }
-        if jobs.len() < BATCH_WORTH && jobs.iter().all(|job| matches!(job, Job::Append(..))) {
+    while queue.blocking_recv_many(&mut jobs, BATCH_MAX) > 0 {
+        if jobs.len() < BATCH_WORTH && jobs.iter().all(Job::is_append) {
             std::thread::sleep(LINGER);
-            while jobs.len() < BATCH_MAX
-                && let Ok(job) = queue.try_recv()
-            {
-                jobs.push(job);
-            }
+            join_company(&mut jobs, &mut queue);
         }
-        let mut batch = Vec::with_capacity(jobs.len());
-        let mut replies = Vec::with_capacity(jobs.len());
-        let mut after = Vec::new();
-        for job in jobs.drain(..) {
-            match job {
-                Job::Append(append, reply) => {
-                    batch.push(append);
-                    replies.push(reply);
-                }
-                other => after.push(other),
-            }
-        }
-        let written = match &broken {
-            Some(failure) => Err(failure.clone()),
-            None if batch.is_empty() => Ok(()),
-            None => store.append(&batch).map_err(|error| as_failure(&error)),
-        };
-        if let (Err(failure), None) = (&written, &broken) {
-            broken = Some(failure.clone());
-            tracing::error!(%failure, "the ledger cannot write");
-            if let Some(actor) = &actor {
-                let _dead = actor.cast(LedgerMsg::Broken(failure.clone()));
-            }
-        }
-        replies.into_iter().for_each(|reply| reply.send(written.clone()));
-        for job in after {
-            match job {
-                Job::Append(..) => {}
-                Job::Recall(episode, reply) => reply.send(store.recall(&episode).map_err(|error| as_failure(&error))),
-                Job::Tell(ledger) => actor = Some(ledger),
-                Job::Close(reply) => {
-                    store.checkpoint();
-                    drop(store);
-                    return reply.send(());
-                }
-            }
+        if let Some(closed) = scribe.carry_out(&mut jobs, None) {
+            scribe.close();
+            return closed.send(());
         }
     }
-    store.checkpoint();
+    scribe.close();
+}
+
+async fn write_paced(store: Store, mut queue: mpsc::Receiver<Job>, mut pace: impl FnMut(u64) -> Pace) {
+    let mut scribe = Scribe::new(store);
+    let mut jobs = Vec::with_capacity(BATCH_MAX);
+    let mut batch = 0;
+    while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+        let mut refused = None;
+        if jobs.iter().any(Job::is_append) {
+            let Pace { takes, refuses } = pace(batch);
+            batch += 1;
+            refused = refuses;
+            tokio::time::sleep(LINGER.max(takes)).await;
+            join_company(&mut jobs, &mut queue);
+        }
+        if let Some(closed) = scribe.carry_out(&mut jobs, refused) {
+            scribe.close();
+            return closed.send(());
+        }
+    }
+    scribe.close();
+}
+
+/// What has come meanwhile is written along.
+fn join_company(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) {
+    while jobs.len() < BATCH_MAX
+        && let Ok(job) = queue.try_recv()
+    {
+        jobs.push(job);
+    }
 }
