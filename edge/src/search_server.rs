@@ -12,6 +12,7 @@ mod routes;
 mod wire;
 
 pub use config::{SearchServerConfig, SearchServerError, Token};
+pub use wire::{OpenRequest, SearchRequest};
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;

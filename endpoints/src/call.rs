@@ -6,18 +6,16 @@
 use crate::admission::Admission;
 use crate::config::{Checked, EndpointConfig};
 use crate::error::EndpointError;
-use crate::fault::{Fault, one_line};
+use crate::fault::Fault;
 use crate::http::{Answer, Ask, Http, Scheme, Stopped};
 use crate::rate::RateLimiter;
 use crate::retry::{Decision, RetryPolicy, decide};
 use crate::shared::{Counters, Shared, count};
-use crate::sse::{Decoder, Event};
+use crate::stream::{Stream, Told, read_whole};
 use legwork_protocol::failure::{Failure, FailureKind};
 use std::sync::Arc;
 use tokio::time::{Duration, Instant};
 
-/// What ends a stream of the OpenAI kind.
-const DONE: &str = "[DONE]";
 /// How long an answer that has given its finish reason is waited on for its usage and its end.
 pub(crate) const AFTER_FINISH_MS: u64 = 5_000;
 /// How long the end of a stream that said it was done is waited on, so that its connection can be used
@@ -210,60 +208,32 @@ impl Caller {
                 return Err(tidy(stopped));
             }
         };
-        let read = if answer.events { read_events(answer, reader).await } else { read_whole(answer, reader).await };
+        let read = if answer.events { read_events(answer, reader).await } else { read_body(answer, reader).await };
         read.map_err(|fault| tidy(fault.into()))
     }
 }
 
-async fn read_whole<R: Reader>(answer: Answer, reader: R) -> Result<R::Out, Fault> {
+async fn read_body<R: Reader>(answer: Answer, reader: R) -> Result<R::Out, Fault> {
     let html = answer.html;
-    let body = answer.whole().await?;
-    if html || body.trim_ascii_start().first() == Some(&b'<') {
-        let page = String::from_utf8_lossy(&body);
-        let cure = "does `url` name the API's base?";
-        return Err(Fault::bad(format!("JSON was expected, a page of HTML came: {cure} {}", one_line(&page))));
-    }
-    reader.whole(&body)
+    read_whole(reader, html, &answer.whole().await?)
 }
 
-async fn read_events<R: Reader>(mut answer: Answer, mut reader: R) -> Result<R::Out, Fault> {
-    let mut decoder = Decoder::default();
+async fn read_events<R: Reader>(mut answer: Answer, reader: R) -> Result<R::Out, Fault> {
+    let mut stream = Stream::new(reader);
     loop {
-        let patience = reader.complete().then_some(Duration::from_millis(AFTER_FINISH_MS));
+        let patience = stream.complete().then_some(Duration::from_millis(AFTER_FINISH_MS));
         let piece = match answer.piece(patience).await {
             Ok(Some(piece)) => piece,
-            Ok(None) => break,
+            Ok(None) => return stream.end(),
             // The answer was told to its end before the connection broke or fell silent: nothing is lost.
-            Err(_) if reader.complete() => return reader.finish(),
+            Err(_) if stream.complete() => return stream.finish(),
             Err(fault) => return Err(fault),
         };
-        for event in decoder.push(piece.as_ref()).map_err(|error| Fault::bad(error.to_string()))? {
-            if event.data.trim() == DONE {
-                let _end = answer.piece(Some(Duration::from_millis(DRAIN_MS))).await;
-                return reader.finish();
-            }
-            take(&mut reader, &event)?;
+        if stream.take(piece.as_ref())? == Told::Done {
+            let _end = answer.piece(Some(Duration::from_millis(DRAIN_MS))).await;
+            return stream.finish();
         }
     }
-    let stray = decoder.stray().map(one_line);
-    if let Some(last) = decoder.finish()
-        && last.data.trim() != DONE
-        && !reader.complete()
-    {
-        // The last event has no blank line behind it and may be cut: what cannot be read of it is
-        // told by the truncation below.
-        let _cut = take(&mut reader, &last);
-    }
-    if !reader.complete() {
-        let stray = stray.map(|line| format!("; the server wrote {line}")).unwrap_or_default();
-        return Err(Fault::truncated(format!("the stream ended before it gave a finish reason{stray}")));
-    }
-    reader.finish()
-}
-
-fn take<R: Reader>(reader: &mut R, event: &Event) -> Result<(), Fault> {
-    // A keep-alive may come as an event without data.
-    if event.data.trim().is_empty() { Ok(()) } else { reader.event(&event.data) }
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -147,7 +147,7 @@ fn part(text: &str) -> Value {
 }
 
 #[derive(Default)]
-struct GeminiReader {
+pub(crate) struct GeminiReader {
     draft: Draft,
 }
 

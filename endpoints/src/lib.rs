@@ -17,9 +17,11 @@ mod openai;
 mod secret;
 mod sglang;
 mod shared;
+mod stream;
 
 pub mod adaptive;
 pub mod rate;
+pub mod recorded;
 pub mod retry;
 pub mod search;
 pub mod sse;

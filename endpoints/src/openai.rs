@@ -1,6 +1,6 @@
 //! The endpoint for OpenAI-compatible servers: chat completions, and completions over token ids.
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod embed;
 pub(crate) mod request;
 

@@ -4,7 +4,7 @@
 //! It refuses to know what a query is for and how a page is shown.
 
 mod config;
-mod reply;
+pub(crate) mod reply;
 #[cfg(test)]
 mod tests;
 
@@ -192,11 +192,7 @@ impl SearchClient {
             }
         }
         if status == 200 {
-            let begin = || one_line(&String::from_utf8_lossy(&body[..body.len().min(200)]));
-            let value = crate::json::parse(&body).map_err(|error| {
-                Fault::bad(format!("json was expected, got {} ({error}): is `url` a search server's?", begin()))
-            })?;
-            return Ok(value);
+            return reply::json(&body);
         }
         let (kind, again) = classify(status);
         let said = Fault::from_status(status, &body).detail;

@@ -110,16 +110,17 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Watches for `secrets`, as they are and percent-encoded.
+    /// Watches for `secrets`, as they are and percent-encoded, in capital digits or small ones.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut needles = Vec::new();
         for secret in secrets {
             if secret.expose().len() < SECRET_MIN_BYTES {
                 continue;
             }
-            let encoded = percent_encoded(secret.expose());
+            let encoded = percent_encoded(secret.expose(), Digits::Capital);
             if encoded != secret.expose() {
                 needles.push(Secret::new(encoded));
+                needles.push(Secret::new(percent_encoded(secret.expose(), Digits::Small)));
             }
             needles.push(secret);
         }
@@ -201,13 +202,24 @@ fn ends_url(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | ')' | '`')
 }
 
-fn percent_encoded(text: &str) -> String {
+/// How hexadecimal digits are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Digits {
+    /// As the standard recommends.
+    Capital,
+    /// As some servers write them.
+    Small,
+}
+
+fn percent_encoded(text: &str, digits: Digits) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
-        } else {
+        } else if digits == Digits::Capital {
             out.push_str(&format!("%{byte:02X}"));
+        } else {
+            out.push_str(&format!("%{byte:02x}"));
         }
     }
     out
@@ -250,6 +262,7 @@ mod tests {
         let redactor = Redactor::new([Secret::new(KEY), Secret::new("abc")]);
         let clean = redactor.clean(&format!("wrong key {KEY}, as sk-a%2Bb%2Fc%3D0123456789, abc"));
         assert_eq!(clean, "wrong key [key], as [key], abc");
+        assert_eq!(redactor.clean("?x=sk-a%2bb%2fc%3d0123456789"), "?x=[key]", "small digits are digits too");
     }
 
     proptest::proptest! {

@@ -5,7 +5,7 @@
 
 mod abort;
 pub(crate) mod ledger;
-mod wire;
+pub(crate) mod wire;
 
 use crate::call::Caller;
 use crate::config::{Checked, EndpointConfig};

@@ -12,11 +12,13 @@ const NOT_FOUND: &str = "Document not found for given docid.";
 const NOT_NAMED: &str = "Missing docid and url, or url not indexed.";
 
 /// The body of `POST /search`. Other fields are left alone.
-#[derive(Debug, PartialEq, Deserialize)]
-pub(super) struct SearchRequest {
-    pub(super) query: String,
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct SearchRequest {
+    /// What is searched for.
+    pub query: String,
+    /// Documents wanted; the server's limit is laid upon it later.
     #[serde(default = "k_default")]
-    pub(super) k: u32,
+    pub k: u32,
 }
 
 fn k_default() -> u32 {
@@ -24,8 +26,8 @@ fn k_default() -> u32 {
 }
 
 /// The body of `POST /open`: the docid goes before the url, and an empty one is none.
-#[derive(Debug, PartialEq, Deserialize)]
-pub(super) struct OpenRequest {
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct OpenRequest {
     #[serde(default)]
     docid: Option<String>,
     #[serde(default)]
@@ -33,8 +35,8 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// The page that is asked for.
-    pub(super) fn page(&self) -> Option<PageRef> {
+    /// The page that is asked for; none if the body names none.
+    pub fn page(&self) -> Option<PageRef> {
         let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
         named(&self.docid)
             .map(|docid| PageRef::DocId(DocId::from(docid)))

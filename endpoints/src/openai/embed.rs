@@ -81,7 +81,7 @@ impl OpenAiEmbedder {
         let body = sealed(&self.config, body);
         let estimate = body.len() as u64 / BYTES_PER_TOKEN_ESTIMATE;
         let most_ms = self.config.timeout_ms.saturating_mul(u64::from(self.config.retries.tries_max));
-        let reader = || EmbedReader { expected: texts.len() };
+        let reader = || EmbedReader::of(texts.len());
         let prepare = || (Ask { url: self.url.clone(), body: body.clone() }, reader());
         let served = self.caller.call(most_ms, estimate, prepare).await?;
         Ok(served.out)
@@ -98,8 +98,15 @@ impl Embedder for OpenAiEmbedder {
     }
 }
 
-struct EmbedReader {
+/// Reads the vectors of so many texts.
+pub(crate) struct EmbedReader {
     expected: usize,
+}
+
+impl EmbedReader {
+    pub(crate) fn of(expected: usize) -> Self {
+        Self { expected }
+    }
 }
 
 #[derive(Deserialize)]

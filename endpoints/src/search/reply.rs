@@ -1,7 +1,8 @@
 //! The envelope of the search server's answers, `{results: [{docid, url, text, score}], took_ms}`, read leniently where
 //! servers differ (numbers as ids, no score, no url) and strictly where a result would be lost in silence.
 
-use crate::json::unite;
+use crate::fault::{Fault, one_line};
+use crate::json::{self, unite};
 use legwork_protocol::id::DocId;
 use legwork_protocol::retrieval::{Hit, Page, PageRef};
 use serde_json::Value;
@@ -13,6 +14,8 @@ const RESULTS_MAX: usize = 100_000;
 const NO_SUCH_PAGE: [&str; 2] = ["Missing docid and url, or url not indexed.", "Document not found for given docid."];
 /// The server's words for a document that it ranked and cannot fetch; its url is then `ERROR`.
 const UNFETCHED: &str = "Fetch document error.";
+/// Bytes of a body that is no JSON which the message quotes.
+const QUOTED_BYTES: usize = 200;
 
 struct Row {
     docid: Option<DocId>,
@@ -22,9 +25,17 @@ struct Row {
     score: Option<f64>,
 }
 
+/// The JSON of a whole body.
+pub(crate) fn json(body: &[u8]) -> Result<Value, Fault> {
+    json::parse(body).map_err(|error| {
+        let begin = one_line(&String::from_utf8_lossy(&body[..body.len().min(QUOTED_BYTES)]));
+        Fault::bad(format!("json was expected, got {begin} ({error}): is `url` a search server's?"))
+    })
+}
+
 /// Hits, best first, and whether some could not be fetched or the server says that a part of it was down, which ours
 /// does.
-pub(super) fn hits(value: Value) -> Result<(Vec<Hit>, bool), String> {
+pub(crate) fn hits(value: Value) -> Result<(Vec<Hit>, bool), String> {
     let told = value.get("degraded").and_then(Value::as_bool).unwrap_or(false);
     let rows = rows(value)?;
     let count = rows.len();
@@ -42,7 +53,7 @@ pub(super) fn hits(value: Value) -> Result<(Vec<Hit>, bool), String> {
 }
 
 /// The page that was asked for, if that is what came.
-pub(super) fn page(asked: &PageRef, value: Value) -> Result<Option<Page>, String> {
+pub(crate) fn page(asked: &PageRef, value: Value) -> Result<Option<Page>, String> {
     let Some(row) = rows(value)?.into_iter().next() else { return Ok(None) };
     let Some(docid) = row.docid else { return Ok(None) };
     // A page is never a mere sentence of the server's: a found row carries the document's own url.

@@ -99,6 +99,15 @@ fn trec_faults_are_named_by_line() {
     assert!(error("<DOC>\n<DOCNO>1</DOCNO><DOCNO>2</DOCNO>\n").contains("line 2: expected one <docno>"));
 }
 
+#[test]
+fn a_line_of_many_angle_brackets_costs_no_more_than_its_length() {
+    // With the square of it, this test would not end.
+    let line = "<".repeat(200_000);
+    let text = format!("<DOC>\n<DOCNO>1</DOCNO>\n{line}\n<HEADLINE>T</HEADLINE>\n</DOC>\n");
+    let got = read(Format::Trec, text.as_bytes()).unwrap();
+    assert_eq!((got[0].text.len(), got[0].title.as_deref()), (line.len(), Some("T")));
+}
+
 /// A parquet file of `docid` and `text` under the given schema.
 fn parquet_file(schema: &str, ids: &[&str], texts: &[Option<&str>]) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(schema).unwrap());

@@ -38,6 +38,9 @@ const TAGS: [Tag; 5] = [
     Tag { name: "text", part: Part::Text },
 ];
 
+/// Bytes of the longest known name with its slash.
+const NAME_BYTES_MAX: usize = "/headline".len();
+
 /// A document while it is being read.
 #[derive(Default)]
 struct Draft {
@@ -197,11 +200,12 @@ fn known(name: &str) -> Option<Tag> {
     TAGS.into_iter().find(|tag| tag.name.eq_ignore_ascii_case(name))
 }
 
-/// The first `<name>` that `wanted` accepts, with what stands before and after it.
+/// The first `<name>` that `wanted` accepts, with what stands before and after it. No further than a known name reaches
+/// is looked for its end: a line of many `<` must cost no more than its length.
 fn next_tag(text: &str, wanted: impl Fn(&str) -> Option<Tag>) -> Option<(&str, Tag, &str)> {
     text.match_indices('<').find_map(|(at, _)| {
         let inside = &text[at + 1..];
-        let (name, after) = inside.split_once('>')?;
-        wanted(name).map(|tag| (&text[..at], tag, after))
+        let end = inside.bytes().take(NAME_BYTES_MAX + 1).position(|byte| byte == b'>')?;
+        wanted(&inside[..end]).map(|tag| (&text[..at], tag, &inside[end + 1..]))
     })
 }
