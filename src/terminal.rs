@@ -47,7 +47,8 @@ pub struct WatchOptions {
 }
 
 /// Watches a run until it is over. Ctrl-C, `q` or SIGTERM drains it, a second one stops it, a third one gives up
-/// waiting for it. The terminal is as it was when this returns, is dropped or panics.
+/// waiting for it; SIGTERM alone stops it as well, a little later. The terminal is as it was when this returns, is
+/// dropped or panics.
 pub async fn watch(
     board: Address<BoardMsg>,
     run: ActorRef<RunMsg>,

@@ -3,7 +3,7 @@
 
 use super::rates::{Pace, Rates};
 use super::screen::{Screen, Silent};
-use super::stopping::Stopping;
+use super::stopping::{Request, Stopping, TERMINATED_GRACE};
 use super::view::View;
 use super::{LOOK_LOST_AFTER, WatchOptions};
 use legwork_actors::address::Address;
@@ -29,7 +29,7 @@ pub(crate) struct Watching {
     pub(crate) run: ActorRef<RunMsg>,
     pub(crate) over: oneshot::Receiver<RunEnd>,
     pub(crate) options: WatchOptions,
-    pub(crate) signals: mpsc::Receiver<()>,
+    pub(crate) signals: mpsc::Receiver<Request>,
     pub(crate) screen: Box<dyn Screen>,
 }
 
@@ -48,7 +48,8 @@ pub(crate) async fn attend(watching: Watching) -> RunEnd {
         tokio::select! {
             biased;
             end = &mut over => break end.unwrap_or_else(|_| lost()),
-            Some(()) = signals.recv() => seen.asked(&run),
+            Some(request) = signals.recv() => seen.asked(&run, request),
+            () = reached(seen.patience_until) => seen.asked(&run, Request::Terminate),
             answer = answered(&mut look) => {
                 look = None;
                 seen.news(answer);
@@ -83,6 +84,8 @@ struct Seen {
     pace: Pace,
     rates: Rates,
     stopping: Stopping,
+    /// When a run that drains because of SIGTERM is stopped.
+    patience_until: Option<Instant>,
     news_at: Instant,
 }
 
@@ -95,6 +98,7 @@ impl Seen {
             pace: Pace::default(),
             rates: Rates::default(),
             stopping: Stopping::No,
+            patience_until: None,
             news_at: Instant::now(),
         }
     }
@@ -115,13 +119,15 @@ impl Seen {
 
     fn asked_by_key(&mut self, run: &ActorRef<RunMsg>) {
         match self.screen.requests() {
-            Ok(requests) => (0..requests).for_each(|_| self.asked(run)),
+            Ok(requests) => (0..requests).for_each(|_| self.asked(run, Request::Interrupt)),
             Err(error) => self.screen_failed(&error),
         }
     }
 
-    fn asked(&mut self, run: &ActorRef<RunMsg>) {
+    fn asked(&mut self, run: &ActorRef<RunMsg>, request: Request) {
         self.stopping = self.stopping.next();
+        let is_drained_for_the_system = (self.stopping, request) == (Stopping::Draining, Request::Terminate);
+        self.patience_until = is_drained_for_the_system.then(|| Instant::now() + TERMINATED_GRACE);
         let message = match self.stopping {
             Stopping::Draining => Some(RunMsg::Drain),
             Stopping::AtOnce => Some(RunMsg::Stop),
@@ -131,7 +137,7 @@ impl Seen {
             // A run that is gone has paid `over` already, or never will, and the loop hears of both.
             let _run_is_over = run.cast(message);
         }
-        let says = self.stopping.says();
+        let says = self.stopping.says_to(request);
         self.on_screen(|screen, view| screen.say(says).and_then(|()| screen.show(view, false)));
     }
 
@@ -153,6 +159,13 @@ impl Seen {
     fn screen_failed(&mut self, error: &io::Error) {
         self.screen = Box::new(Silent);
         tracing::warn!(%error, "the terminal is gone: the run goes on unwatched");
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

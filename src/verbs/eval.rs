@@ -1,6 +1,9 @@
 //! `legwork eval`: the main job. Puts a run together, lets it go, watches it, prints the table and writes the report.
 
-use super::fork::Cut;
+mod place;
+
+pub(super) use place::Place;
+
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
 use crate::assemble::{self, LoadedWorld};
 use crate::config::Settings;
@@ -8,10 +11,11 @@ use crate::runs::{OpenRun, latest};
 use crate::terminal::{self, WatchMode, WatchOptions, progress};
 use clap::Args;
 use legwork_actors::clock::Clock;
-use legwork_actors::ledger::{Append, LedgerReader, Manifest, Store, WriterHandle};
+use legwork_actors::ledger::{LedgerReader, Manifest, WriterHandle};
 use legwork_actors::run::{RunEnd, RunPlan, start};
 use legwork_actors::stage::{Stage, StageParts};
 use legwork_protocol::coordinator::Script;
+use legwork_protocol::failure::FailureKind;
 use legwork_protocol::prompt::prompts_digest;
 use legwork_protocol::question::Question;
 use legwork_report::{Charset, Format, render};
@@ -113,56 +117,66 @@ pub(super) fn run(args: EvalArgs) -> Result<Ended, VerbError> {
         (None, None) => Place::New(settings.run.folder.join(name_by_time(&settings.profile.name))),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(evaluate(&settings, place, &args.accept, args.view))
+    let ended = runtime.block_on(evaluate(&settings, place, &args.accept, args.view));
+    // Whoever left at the third request does not wait for a disk that hangs.
+    runtime.shutdown_background();
+    ended
 }
 
-/// Where a run is kept.
-pub(super) enum Place {
-    /// In a new folder.
-    New(PathBuf),
-    /// In one that holds it already.
-    Resume(PathBuf),
-    /// In a new folder that takes over a part of another run.
-    Fork(PathBuf, Cut),
-}
-
-impl Place {
-    fn folder(&self) -> &Path {
-        match self {
-            Place::New(folder) | Place::Resume(folder) | Place::Fork(folder, _) => folder,
-        }
-    }
-}
-
-/// Runs to the end, prints the table and writes the reports.
+/// Runs to the end, prints the table and writes the reports. How the run ended comes first: a report that cannot be
+/// written never hides it.
 pub(super) async fn evaluate(
     settings: &Settings,
     place: Place,
     accept: &[String],
     view: ViewFlags,
 ) -> Result<Ended, VerbError> {
+    place.check()?;
     let folder = place.folder().to_path_buf();
     let (end, mode) = carry_out(settings, &place, accept, view).await?;
-    let run = OpenRun::open(&folder)?;
+    match end {
+        RunEnd::Complete => {
+            tell(settings, &folder, view, mode).map_err(|error| {
+                let folder = folder.display();
+                format!("every episode of {folder} has ended and is kept, its report is not: {error}; when that is mended, `legwork report {folder}` makes it")
+            })?;
+            Ok(Ended::Done)
+        }
+        RunEnd::Incomplete { left } => {
+            tell(settings, &folder, view, mode).unwrap_or_else(|error| unreported(&error));
+            output::note(&format!("{left} episodes have not ended; {}", how_to_go_on(&folder)));
+            Ok(Ended::Incomplete)
+        }
+        // Whoever left at the third request waits for nothing.
+        RunEnd::Failed(failure) if failure.kind == FailureKind::Cancelled => Err(failure.into()),
+        RunEnd::Failed(failure) => {
+            tell(settings, &folder, view, mode).unwrap_or_else(|error| unreported(&error));
+            output::note(&format!("the run has failed, what was acknowledged is kept; {}", how_to_go_on(&folder)));
+            Err(failure.into())
+        }
+    }
+}
+
+/// Prints the table of what there is and writes the reports, in this order: the table needs no room.
+fn tell(settings: &Settings, folder: &Path, view: ViewFlags, mode: WatchMode) -> Result<(), VerbError> {
+    let run = OpenRun::open(folder)?;
     let summary = run.summary(settings.run.resamples)?;
-    let written = run.write_reports(&summary)?;
     let provenance = [run.provenance(format!("{} on {}", run.manifest.profile.name, run.manifest.world))];
     let format = if view.json { Format::Json } else { Format::Brief(Charset::Unicode) };
     output::print(&render(&summary, &provenance, format)?);
+    let written = run.write_reports(&summary)?;
     if mode != WatchMode::Silent {
         written.iter().for_each(|path| output::note(&format!("wrote {}", path.display())));
     }
-    match end {
-        RunEnd::Complete => Ok(Ended::Done),
-        RunEnd::Incomplete { left } => {
-            output::note(&format!(
-                "{left} episodes have not ended; go on with the same flags and --resume {} in place of --run",
-                folder.display()
-            ));
-            Ok(Ended::Incomplete)
-        }
-        RunEnd::Failed(failure) => Err(failure.into()),
-    }
+    Ok(())
+}
+
+fn unreported(error: &VerbError) {
+    output::note(&format!("there is no whole report: {error}"));
+}
+
+fn how_to_go_on(folder: &Path) -> String {
+    format!("go on with the same flags and --resume {} in place of --run", folder.display())
 }
 
 async fn carry_out(
@@ -195,7 +209,7 @@ async fn carry_out(
     manifest.run = place.folder().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
 
     let clock = Clock::system();
-    let store = open_store(place, &manifest, &world, accept, clock.epoch_ms())?;
+    let store = place.open(&manifest, &world, accept, clock.epoch_ms())?;
     let reader = LedgerReader::open(place.folder())?;
     let (planned, begun, ended, records) = (reader.planned()?, reader.begun()?, reader.ended()?, reader.records()?);
     // Questions as they were planned: a resumed run asks what it was begun with.
@@ -227,35 +241,6 @@ async fn carry_out(
     };
     let end = terminal::watch(stage.board.clone(), running.run, running.over, options).await;
     Ok((end, mode))
-}
-
-fn open_store(
-    place: &Place,
-    manifest: &Manifest,
-    world: &LoadedWorld,
-    accept: &[String],
-    at_ms: u64,
-) -> Result<Store, VerbError> {
-    Ok(match place {
-        Place::New(folder) => {
-            let questions: Vec<Question> = world.questions.iter().map(|question| (**question).clone()).collect();
-            Store::create(folder, manifest, &questions)?
-        }
-        Place::Resume(folder) => Store::resume(folder, manifest, accept, at_ms)?,
-        Place::Fork(folder, cut) => {
-            let questions: Vec<Question> = world.questions.iter().map(|question| (**question).clone()).collect();
-            let mut store = Store::create(folder, manifest, &questions)?;
-            for (key, history) in &cut.kept {
-                let events =
-                    history.iter().flat_map(|(scope, events)| events.iter().map(move |recorded| (*scope, recorded)));
-                let batch: Vec<Box<Append>> = events
-                    .map(|(scope, recorded)| Box::new(Append::new(key.clone(), scope, at_ms, recorded)))
-                    .collect();
-                store.append(&batch)?;
-            }
-            store
-        }
-    })
 }
 
 /// Everything that the figures depend on, but for what the models and the library add.
@@ -295,7 +280,7 @@ fn manifest(
     })
 }
 
-fn binary_digest() -> Option<String> {
+pub(super) fn binary_digest() -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::open(std::env::current_exe().ok()?).ok()?).ok()?;
     Some(hasher.finalize().to_hex().to_string())

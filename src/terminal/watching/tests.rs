@@ -114,7 +114,7 @@ impl io::Write for Written {
 
 struct Stand {
     heard: Heard,
-    signals: mpsc::Sender<()>,
+    signals: mpsc::Sender<Request>,
     over: oneshot::Sender<RunEnd>,
     watching: Watching,
 }
@@ -180,13 +180,44 @@ async fn the_first_signal_drains_the_second_stops_the_third_leaves() {
     let stand = stand(breaking(&noted, usize::MAX, Vec::new()), &noted, u64::MAX).await;
     let watched = tokio::spawn(attend(stand.watching));
     for _ in 0..3 {
-        stand.signals.send(()).await.unwrap();
+        stand.signals.send(Request::Interrupt).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let RunEnd::Failed(failure) = watched.await.unwrap() else { panic!("expected a failure") };
     assert_eq!(failure.kind, FailureKind::Cancelled);
     assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain", "run hears Stop"]);
     assert_eq!(heard(&stand.heard, "say").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminated_run_drains_and_is_stopped_before_the_system_loses_its_patience() {
+    let noted = Heard::default();
+    let stand = stand(breaking(&noted, usize::MAX, Vec::new()), &noted, u64::MAX).await;
+    let watched = tokio::spawn(attend(stand.watching));
+    stand.signals.send(Request::Terminate).await.unwrap();
+    tokio::time::sleep(TERMINATED_GRACE - Duration::from_secs(1)).await;
+    assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain"]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain", "run hears Stop"]);
+    tokio::time::sleep(TERMINATED_GRACE * 3).await;
+    assert!(!watched.is_finished(), "the ledger is given the time that it needs");
+    stand.over.send(RunEnd::Incomplete { left: 2 }).unwrap();
+    assert_eq!(watched.await.unwrap(), RunEnd::Incomplete { left: 2 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_run_drains_as_long_as_it_takes() {
+    let noted = Heard::default();
+    let stand = stand(breaking(&noted, usize::MAX, Vec::new()), &noted, u64::MAX).await;
+    let watched = tokio::spawn(attend(stand.watching));
+    stand.signals.send(Request::Interrupt).await.unwrap();
+    tokio::time::sleep(TERMINATED_GRACE * 10).await;
+    assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain"]);
+    stand.signals.send(Request::Terminate).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain", "run hears Stop"], "and then is stopped at once");
+    stand.over.send(RunEnd::Incomplete { left: 2 }).unwrap();
+    watched.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +249,7 @@ async fn a_silent_board_is_asked_again_and_holds_nothing_up() {
     let stand = stand(breaking(&noted, usize::MAX, Vec::new()), &noted, 2).await;
     let watched = tokio::spawn(attend(stand.watching));
     tokio::time::sleep(Duration::from_secs(12)).await;
-    stand.signals.send(()).await.unwrap();
+    stand.signals.send(Request::Interrupt).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(heard(&stand.heard, "run hears"), ["run hears Drain"], "a request does not wait for the board");
     let shown = heard(&stand.heard, "show");
