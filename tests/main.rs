@@ -3,9 +3,12 @@
 
 mod configuration;
 mod crash;
+mod full_disk;
 mod house;
 mod mock_swap;
 mod oracle_server;
 mod program;
 mod restarts;
+mod run_folder;
+mod signals;
 mod stage;

@@ -1,5 +1,12 @@
 //! The program itself, run as a user runs it.
 
+mod mounts;
+mod running;
+
+pub(crate) use mounts::Mount;
+pub(crate) use running::Running;
+
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -26,14 +33,19 @@ impl Place {
     }
 
     /// The program with these arguments, not yet started.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_legwork"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_remove("LEGWORK_LOG");
         command
     }
 
+    /// Starts it, to be watched.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, args: &[S]) -> Running {
+        Running::start(self.command(args))
+    }
+
     /// Runs it to its end.
-    pub(crate) fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Output {
         self.command(args).output().unwrap()
     }
 }
@@ -176,20 +188,6 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", err(&output));
         assert!(err(&output).contains(text), "{args:?}: {}", err(&output));
     }
-}
-
-#[test]
-fn a_run_is_written_by_one_process_at_a_time() {
-    let place = Place::new();
-    assert!(place.run(&["eval", "--questions", "1", "--run", "runs/a"]).status.success());
-    let lock = std::fs::File::options().append(true).open(place.path("runs/a/run.lock")).unwrap();
-    lock.lock().unwrap();
-    let output = place.run(&["eval", "--questions", "1", "--resume", "runs/a"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(err(&output).contains("another process is writing"), "{}", err(&output));
-    drop(lock);
-    let output = place.run(&["eval", "--questions", "1", "--run", "runs/a"]);
-    assert!(err(&output).contains("holds a run already"), "{}", err(&output));
 }
 
 #[test]
