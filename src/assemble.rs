@@ -6,7 +6,7 @@ mod library;
 mod models;
 mod world;
 
-pub use cast::{assemble_cast, load_script};
+pub use cast::{assemble_cast, lines_digest, load_script};
 pub use library::{LibraryParts, assemble_library, build_world_index};
 pub(crate) use library::{bm25_params, qdrant, search_settings};
 pub use models::{Counters, ModelParts, assemble_models, counters, embedder, prompt_encoder};

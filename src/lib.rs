@@ -8,3 +8,6 @@ pub mod export;
 pub mod runs;
 pub mod terminal;
 pub mod verbs;
+
+/// Faults, mocks and universes, for tests of whoever builds on legwork.
+pub use legwork_scenarios as scenarios;

@@ -14,6 +14,7 @@ mod regrade;
 mod replay;
 mod report;
 mod retrieve;
+mod scenario;
 mod serve;
 mod verify;
 mod world;
@@ -58,6 +59,8 @@ pub enum Verb {
     Verify(verify::VerifyArgs),
     /// Work on a run's ledger: rebuild records, export.
     Ledger(ledger::LedgerArgs),
+    /// Inject faults into whole runs: named scenarios, drawn ones, hostile documents.
+    Scenario(scenario::ScenarioArgs),
     /// Write a world's corpus and questions as files.
     World(world::WorldArgs),
     /// Show the resolved configuration and where each value came from.
@@ -101,7 +104,8 @@ pub type VerbError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs a verb.
 pub fn run(cli: Cli) -> ExitCode {
-    output::start_log();
+    // Where faults are planned, warnings of them are no news.
+    output::start_log(if matches!(cli.verb, Verb::Scenario(_)) { "off" } else { "warn" });
     let ended = match cli.verb {
         Verb::Eval(args) => eval::run(args),
         Verb::Compare(args) => compare::run(&args),
@@ -115,6 +119,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Serve(args) => serve::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Ledger(args) => ledger::run(&args),
+        Verb::Scenario(args) => scenario::run(&args),
         Verb::World(args) => world::run(&args),
         Verb::Config(args) => config::run(&args),
         Verb::Doctor(args) => doctor::run(&args),

@@ -27,7 +27,8 @@ const ROOMS: &[Room] = &[
     ("endpoints", &["protocol"], &[]),
     ("actors", &["endpoints", "protocol", "retrieval"], &[]),
     ("edge", &["actors", "protocol"], &["endpoints"]),
-    ("scenarios", &["actors", "endpoints", "protocol"], &[]),
+    ("scenarios", &["actors", "endpoints", "protocol"], &["model", "report", "worlds"]),
+    ("tests/downstream", &[], &[]),
     (
         "",
         &["actors", "edge", "endpoints", "model", "protocol", "report", "retrieval", "scenarios", "training", "worlds"],

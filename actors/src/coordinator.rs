@@ -10,6 +10,7 @@ use crate::stage::Stage;
 use crate::worker::{completion_tokens, stumbled};
 use legwork_protocol::coordinator::{Coordinator, CoordinatorEffect, CoordinatorEvent, FinalAnswer, coordinator};
 use legwork_protocol::event::RecordedEvent;
+use legwork_protocol::failure::Failure;
 use legwork_protocol::generation::{GenerateRequest, Route, Sampling, Session};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::machine::TurnCall;
@@ -42,8 +43,12 @@ pub enum CoordinatorMsg {
     Reports(u32, Vec<WorkerReport>),
     /// Something that it waited for has happened.
     Happened(Box<CoordinatorEvent>),
-    /// Work beside it panicked; it dies of it and is restarted.
-    ErrandPanicked(String),
+    /// Work beside it panicked or could not begin; it dies of it and is restarted.
+    ErrandFailed(String),
+    /// Its decision has been sent.
+    Said(Box<Decision>),
+    /// Say again what was said last: it may have been lost.
+    Remind,
     /// Stop: answer as cancelled.
     Cancel,
 }
@@ -66,6 +71,7 @@ pub struct CoordinatorState {
     delegations: u32,
     reported: u32,
     answering: bool,
+    said: Option<Box<Decision>>,
 }
 
 /// The coordinator over one of the minds of `protocol`.
@@ -91,7 +97,8 @@ impl Actor for MindCoordinator {
             delegations += u32::from(matches!(effect, Some(CoordinatorEffect::Delegate(_))));
             effect
         })?;
-        let mut state = CoordinatorState { args, mind, journal, errand: None, delegations, reported, answering: false };
+        let (errand, answering, said) = (None, false, None);
+        let mut state = CoordinatorState { args, mind, journal, errand, delegations, reported, answering, said };
         match pending {
             Some(effect) => state.carry_out(&myself, None, effect),
             None if state.journal.is_empty() => drop(myself.cast(CoordinatorMsg::Begin)),
@@ -116,12 +123,19 @@ impl Actor for MindCoordinator {
             // Reports told again after a restart are known already.
             CoordinatorMsg::Reports(delegation, reports) if delegation == state.reported => {
                 state.reported += 1;
+                state.said = None;
                 let tokens = state.args.stage.coordinator_tokens.count(&state.mind.report_text(&reports));
                 state.happened(&myself, CoordinatorEvent::Reported { reports, tokens });
             }
             CoordinatorMsg::Reports(..) => {}
             CoordinatorMsg::Happened(event) => state.happened(&myself, *event),
-            CoordinatorMsg::ErrandPanicked(text) => return Err(text.into()),
+            CoordinatorMsg::ErrandFailed(text) => return Err(text.into()),
+            CoordinatorMsg::Said(decision) => state.said = Some(decision),
+            CoordinatorMsg::Remind => {
+                if let Some(decision) = &state.said {
+                    let _episode_has_gone = state.args.decide_to.cast(EpisodeMsg::Decided((**decision).clone()));
+                }
+            }
             CoordinatorMsg::Cancel => state.happened(&myself, CoordinatorEvent::Cancelled),
         }
         Ok(())
@@ -147,17 +161,21 @@ impl CoordinatorState {
     fn carry_out(&mut self, myself: &ActorRef<CoordinatorMsg>, record: Option<Append>, effect: CoordinatorEffect) {
         let stage = Arc::clone(&self.args.stage);
         let durable = self.journal.durable(record);
-        let panicked = CoordinatorMsg::ErrandPanicked;
+        let failed = CoordinatorMsg::ErrandFailed;
+        // What is not known to be durable is not carried out: the coordinator dies, and its successor knows what is.
+        let undurable = |failure: Failure| Some(CoordinatorMsg::ErrandFailed(failure.to_string()));
         let happened = |event| Some(CoordinatorMsg::Happened(Box::new(event)));
         let decision = match effect {
             CoordinatorEffect::Generate(call) => {
                 let request = self.request(&call);
                 let episode = self.args.episode.clone();
                 let work = async move {
-                    durable.await.ok()?;
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
                     happened(generate(&stage, episode, request).await)
                 };
-                self.errand = Some(Errand::run(myself.clone(), work, panicked));
+                self.errand = Some(Errand::run(myself.clone(), work, failed));
                 return;
             }
             CoordinatorEffect::Observe(lookups) => {
@@ -165,13 +183,15 @@ impl CoordinatorState {
                 let environment = environment.clone().with_control_tokens(stage.control_tokens.clone());
                 let reading = reading.clone();
                 let work = async move {
-                    durable.await.ok()?;
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
                     let (answers, served_ms) = stage.look_up(lookups).await;
                     let observed = environment.observe(&reading, &answers);
                     let tokens = stage.coordinator_tokens.count(&observed.text);
                     happened(CoordinatorEvent::Observed { observed, tokens, served_ms })
                 };
-                self.errand = Some(Errand::run(myself.clone(), work, panicked));
+                self.errand = Some(Errand::run(myself.clone(), work, failed));
                 return;
             }
             CoordinatorEffect::Delegate(briefs) => Decision::Delegate(self.delegations - 1, briefs),
@@ -182,11 +202,13 @@ impl CoordinatorState {
         };
         let decide_to = self.args.decide_to.clone();
         let work = async move {
-            durable.await.ok()?;
-            let _episode_has_gone = decide_to.cast(EpisodeMsg::Decided(decision));
-            None
+            if let Err(failure) = durable.await {
+                return undurable(failure);
+            }
+            let _episode_has_gone = decide_to.cast(EpisodeMsg::Decided(decision.clone()));
+            Some(CoordinatorMsg::Said(Box::new(decision)))
         };
-        self.errand = Some(Errand::run(myself.clone(), work, panicked));
+        self.errand = Some(Errand::run(myself.clone(), work, failed));
     }
 
     fn request(&self, call: &TurnCall) -> GenerateRequest {

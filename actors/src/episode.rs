@@ -11,13 +11,14 @@ use crate::ledger::{Append, History, LedgerMsg};
 use crate::run::RunMsg;
 use crate::stage::Stage;
 use crate::supervision::RestartBudget;
-use crate::worker::WorkerArgs;
+use crate::worker::{WorkerArgs, WorkerMsg};
 use legwork_protocol::coordinator::FinalAnswer;
 use legwork_protocol::episode::{Episode, EpisodeEffect, EpisodeEvent};
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::outcome::{GradedBy, Verdict};
 use legwork_protocol::question::Question;
+use legwork_protocol::record::EpisodeRecord;
 use legwork_protocol::worker::{Brief, WorkerReport};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use std::sync::Arc;
@@ -57,17 +58,45 @@ pub enum EpisodeMsg {
     Graded(Result<Verdict, Failure>),
     /// The ledger has recalled the events of a dead child.
     Recalled(Scope, Result<History, Failure>),
-    /// Work beside it panicked; it dies of it and is restarted.
-    ErrandPanicked(String),
+    /// Work beside it panicked or could not begin; it dies of it and is restarted.
+    ErrandFailed(String),
+    /// Say again what was said last, and let the children do so: it may have been lost.
+    Remind,
     /// Stop: end as cancelled.
     Cancel,
 }
 
 struct Child {
     scope: Scope,
-    cell: ActorCell,
-    /// Set if it is the coordinator, which is told of reports.
-    coordinator: Option<ActorRef<CoordinatorMsg>>,
+    actor: ChildActor,
+}
+
+enum ChildActor {
+    Coordinator(ActorRef<CoordinatorMsg>),
+    Worker(ActorRef<WorkerMsg>),
+}
+
+impl Child {
+    fn cell(&self) -> ActorCell {
+        match &self.actor {
+            ChildActor::Coordinator(actor) => actor.get_cell(),
+            ChildActor::Worker(actor) => actor.get_cell(),
+        }
+    }
+
+    fn coordinator(&self) -> Option<&ActorRef<CoordinatorMsg>> {
+        match &self.actor {
+            ChildActor::Coordinator(actor) => Some(actor),
+            ChildActor::Worker(_) => None,
+        }
+    }
+
+    fn remind(&self) {
+        let _dead = match &self.actor {
+            ChildActor::Coordinator(actor) => actor.cast(CoordinatorMsg::Remind).is_err(),
+            ChildActor::Worker(actor) => actor.cast(WorkerMsg::Remind).is_err(),
+        };
+    }
 }
 
 /// An episode's machine, its children and what it waits for.
@@ -83,6 +112,8 @@ pub struct EpisodeState {
     last_reports: Option<Vec<WorkerReport>>,
     errands: Vec<Errand>,
     opening: Option<Opening>,
+    /// The end, once it is durable.
+    ended: Option<Box<EpisodeRecord>>,
 }
 
 /// What an episode begins with, until it does.
@@ -134,6 +165,7 @@ impl Actor for EpisodeActor {
             last_reports: None,
             errands: Vec::new(),
             opening: Some(opening),
+            ended: None,
         })
     }
 
@@ -185,7 +217,7 @@ impl EpisodeState {
                 // A report told again after a restart is known already.
                 if self.machine.owing().any(|owing| owing == worker) {
                     if let Some(child) = self.remove_child(|child| child.scope == Scope::Worker(worker)) {
-                        child.cell.stop(None);
+                        child.cell().stop(None);
                     }
                     self.happened(myself, EpisodeEvent::Reported { worker, report }).await?;
                 }
@@ -203,7 +235,8 @@ impl EpisodeState {
                 }
             }
             EpisodeMsg::Recalled(_, Err(failure)) => return Err(failure.into()),
-            EpisodeMsg::ErrandPanicked(text) => return Err(text.into()),
+            EpisodeMsg::ErrandFailed(text) => return Err(text.into()),
+            EpisodeMsg::Remind => self.remind(),
             EpisodeMsg::Cancel => self.happened(myself, EpisodeEvent::Cancelled).await?,
         }
         Ok(())
@@ -279,7 +312,7 @@ impl EpisodeState {
             EpisodeEffect::Tell(reports) => {
                 self.last_reports = Some(reports);
                 self.journal.durable(record).await?;
-                if self.children.iter().any(|child| child.coordinator.is_some()) {
+                if self.children.iter().any(|child| child.coordinator().is_some()) {
                     self.tell_reports();
                 } else {
                     self.recall(myself, Scope::Coordinator);
@@ -295,6 +328,7 @@ impl EpisodeState {
                 let record = record.map(|append| Append { finished: Some(end.clone()), ..append });
                 self.journal.durable(record).await?;
                 // The run stops it: a supervisor hears of a death before it reads its messages.
+                self.ended = Some(end.clone());
                 let _run_has_gone = self.args.run.cast(RunMsg::EpisodeEnded(end));
                 Ok(())
             }
@@ -304,9 +338,16 @@ impl EpisodeState {
     /// Tells the coordinator of the last delegation's reports. One that knows them already takes no notice, so a
     /// restarted one is simply told again.
     fn tell_reports(&self) {
-        let coordinator = self.children.iter().find_map(|child| child.coordinator.as_ref());
+        let coordinator = self.children.iter().find_map(Child::coordinator);
         if let (Some(coordinator), Some(reports)) = (coordinator, &self.last_reports) {
             let _dead = coordinator.cast(CoordinatorMsg::Reports(self.delegations - 1, reports.clone()));
+        }
+    }
+
+    fn remind(&self) {
+        self.children.iter().for_each(Child::remind);
+        if let Some(end) = &self.ended {
+            let _run_has_gone = self.args.run.cast(RunMsg::EpisodeEnded(end.clone()));
         }
     }
 
@@ -321,7 +362,9 @@ impl EpisodeState {
         let stage = Arc::clone(&self.args.stage);
         let durable = self.journal.durable(record);
         let work = async move {
-            durable.await.ok()?;
+            if let Err(failure) = durable.await {
+                return Some(EpisodeMsg::ErrandFailed(failure.to_string()));
+            }
             let mut graded = Err(Failure::new(FailureKind::ActorDied, "the grader was not asked"));
             // A grader that died will have been restarted: it is asked as often as a judge would be.
             for _ in 0..stage.profile.grader.attempts_max.max(2) {
@@ -334,7 +377,7 @@ impl EpisodeState {
             }
             Some(EpisodeMsg::Graded(graded))
         };
-        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandPanicked));
+        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandFailed));
     }
 
     fn ungraded(&self, failure: &Failure) -> Verdict {
@@ -367,7 +410,7 @@ impl EpisodeState {
                     decide_to: myself.clone(),
                 };
                 let actor = stage.cast.coordinator.start(args, myself.get_cell()).await?;
-                Child { scope, cell: actor.get_cell(), coordinator: Some(actor) }
+                Child { scope, actor: ChildActor::Coordinator(actor) }
             }
             Scope::Worker(worker) => {
                 let Some(brief) = self.briefs.get(worker as usize).cloned() else { return Ok(()) };
@@ -380,7 +423,7 @@ impl EpisodeState {
                     report_to: myself.clone(),
                 };
                 let actor = stage.cast.worker.start(args, myself.get_cell()).await?;
-                Child { scope, cell: actor.get_cell(), coordinator: None }
+                Child { scope, actor: ChildActor::Worker(actor) }
             }
         };
         self.children.push(child);
@@ -394,7 +437,7 @@ impl EpisodeState {
         id: ActorId,
         reason: String,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(Child { scope, .. }) = self.remove_child(|child| child.cell.get_id() == id) else { return Ok(()) };
+        let Some(Child { scope, .. }) = self.remove_child(|child| child.cell().get_id() == id) else { return Ok(()) };
         if self.machine.ended() {
             return Ok(());
         }
@@ -420,15 +463,15 @@ impl EpisodeState {
             let recalled = stage.ledger.ask(lost_after, |reply| LedgerMsg::Recall(key, Some(scope), reply)).await;
             Some(EpisodeMsg::Recalled(scope, recalled.and_then(|recalled| recalled)))
         };
-        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandPanicked));
+        self.errands.push(Errand::run(myself.clone(), work, EpisodeMsg::ErrandFailed));
     }
 
     /// While workers work, a coordinator that the ledger can bring back holds its conversation for nothing.
     fn let_coordinator_rest(&mut self) {
         if self.args.stage.cast.coordinator.may_rest()
-            && let Some(child) = self.remove_child(|child| child.coordinator.is_some())
+            && let Some(child) = self.remove_child(|child| child.coordinator().is_some())
         {
-            child.cell.stop(None);
+            child.cell().stop(None);
         }
     }
 
@@ -440,7 +483,7 @@ impl EpisodeState {
     /// Ends all children: nothing they could still say matters.
     fn dismiss(&mut self) {
         for child in std::mem::take(&mut self.children) {
-            child.cell.stop(None);
+            child.cell().stop(None);
         }
         self.errands.clear();
     }

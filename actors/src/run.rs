@@ -5,11 +5,12 @@ use crate::address::{Address, Reply};
 use crate::admission::Admission;
 use crate::board::BoardMsg;
 use crate::cast::{Role, SharedRole};
-use crate::episode::{EpisodeActor, EpisodeArgs};
+use crate::episode::{EpisodeActor, EpisodeArgs, EpisodeMsg};
 use crate::errand::Errand;
 use crate::ledger::{History, LedgerMsg};
 use crate::stage::Stage;
 use crate::supervision::RestartBudget;
+use futures::FutureExt;
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, QuestionId};
 use legwork_protocol::question::Question;
@@ -17,6 +18,7 @@ use legwork_protocol::record::EpisodeRecord;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a run is given when it starts.
 pub struct RunArgs {
@@ -103,7 +105,10 @@ pub enum RunMsg {
     /// The ledger has recalled the events of an episode that goes on.
     Recalled(EpisodeKey, Result<History, Failure>, Option<Failure>),
     /// Work beside it panicked.
-    ErrandPanicked(String),
+    ErrandFailed(String),
+    /// Time to let every episode say again what it said last: nothing that is said within a process is lost, and if it
+    /// is all the same, it must not stand still for ever.
+    Remind,
     /// Let nobody in any more; those inside go on to their end.
     Drain,
     /// Stop at once; what was acknowledged is kept and can be resumed.
@@ -116,11 +121,12 @@ pub struct RunState {
     questions: HashMap<QuestionId, Arc<Question>>,
     begun: HashSet<EpisodeKey>,
     door: Admission,
-    inside: HashMap<EpisodeKey, ActorCell>,
+    inside: BTreeMap<EpisodeKey, ActorRef<EpisodeMsg>>,
     keys: HashMap<ActorId, EpisodeKey>,
     restarts: BTreeMap<EpisodeKey, RestartBudget>,
     shared_restarts: RestartBudget,
     errands: HashMap<EpisodeKey, Errand>,
+    reminder: Errand,
     stopped: u64,
     planned: u64,
     over: Option<Reply<RunEnd>>,
@@ -147,16 +153,18 @@ impl Actor for Run {
         stage.board.tell(BoardMsg::Began { planned: args.planned, ended: args.ended });
         myself.cast(RunMsg::Begin)?;
         let shared_restarts = RestartBudget::new(stage.limits.shared_restarts);
+        let reminder = remind_later(&stage, &myself);
         Ok(RunState {
             door: Admission::new(args.waiting, stage.limits.concurrency),
             stage,
             questions: args.questions,
             begun: args.begun,
-            inside: HashMap::new(),
+            inside: BTreeMap::new(),
             keys: HashMap::new(),
             restarts: BTreeMap::new(),
             shared_restarts,
             errands: HashMap::new(),
+            reminder,
             stopped: 0,
             planned: args.planned,
             over: Some(args.over),
@@ -183,8 +191,14 @@ impl Actor for Run {
                     Err(failure) => state.end(&myself, RunEnd::Failed(failure)).await,
                 }
             }
-            RunMsg::ErrandPanicked(text) => {
+            RunMsg::ErrandFailed(text) => {
                 state.end(&myself, RunEnd::Failed(Failure::new(FailureKind::ActorDied, text))).await;
+            }
+            RunMsg::Remind => {
+                for episode in state.inside.values() {
+                    let _dead = episode.cast(EpisodeMsg::Remind);
+                }
+                state.reminder = remind_later(&state.stage, &myself);
             }
             RunMsg::Drain => {
                 state.door.close();
@@ -279,7 +293,7 @@ impl RunState {
         match Actor::spawn_linked(None, EpisodeActor, args, myself.get_cell()).await {
             Ok((episode, _join)) => {
                 self.keys.insert(episode.get_id(), key.clone());
-                self.inside.insert(key, episode.get_cell());
+                self.inside.insert(key, episode);
             }
             // Not even its end could be written: it stays without a record, and every table shows it as not run.
             Err(error) if given_up => {
@@ -310,7 +324,7 @@ impl RunState {
             let recalled = stage.ledger.ask(stage.reply_lost_after(), |reply| LedgerMsg::Recall(of, None, reply)).await;
             Some(RunMsg::Recalled(asked, recalled.and_then(|recalled| recalled), lost))
         };
-        self.errands.insert(key, Errand::run(myself.clone(), work, RunMsg::ErrandPanicked));
+        self.errands.insert(key, Errand::run(myself.clone(), work, RunMsg::ErrandFailed));
     }
 
     async fn shared_died(&mut self, myself: &ActorRef<RunMsg>, id: ActorId, reason: String) {
@@ -356,13 +370,19 @@ impl RunState {
         }
         self.errands.clear();
         // Episodes that are still inside are cut off here; their events are kept and a resume goes on with them.
-        self.inside.values().for_each(ActorCell::kill);
+        self.inside.values().for_each(|episode| episode.kill());
         let _dead_already = self.stage.ledger.ask(self.stage.reply_lost_after(), LedgerMsg::Close).await;
         if let Some(over) = self.over.take() {
             over.send(end);
         }
         myself.stop(None);
     }
+}
+
+fn remind_later(stage: &Stage, myself: &ActorRef<RunMsg>) -> Errand {
+    let after = Duration::from_millis(stage.limits.remind_after_ms);
+    let work = tokio::time::sleep(after).map(|()| Some(RunMsg::Remind));
+    Errand::run(myself.clone(), work, RunMsg::ErrandFailed)
 }
 
 async fn start_shared<M: Message>(

@@ -35,6 +35,8 @@ pub struct RunLimits {
     pub reply_lost_after_ms: u64,
     /// A reply of the retriever that takes longer than this is a time-out.
     pub lookup_timeout_ms: u64,
+    /// So often every actor of an episode says again what it said last.
+    pub remind_after_ms: u64,
 }
 
 impl Default for RunLimits {
@@ -45,6 +47,7 @@ impl Default for RunLimits {
             shared_restarts: RestartLimit { restarts_max: 20, window_ms: 60_000 },
             reply_lost_after_ms: 3_600_000,
             lookup_timeout_ms: 120_000,
+            remind_after_ms: 60_000,
         }
     }
 }

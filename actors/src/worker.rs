@@ -13,7 +13,7 @@ use legwork_protocol::gate::{GateSaid, gate_messages};
 use legwork_protocol::generation::{Completion, GenerateRequest, Route, Sampling, Session};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use legwork_protocol::machine::TurnCall;
-use legwork_protocol::worker::{Brief, StandingOrders, Worker, WorkerEffect, WorkerEvent};
+use legwork_protocol::worker::{Brief, StandingOrders, Worker, WorkerEffect, WorkerEvent, WorkerReport};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +42,12 @@ pub enum WorkerMsg {
     Begin,
     /// Something that it waited for has happened.
     Happened(Box<WorkerEvent>),
-    /// Work beside it panicked; it dies of it and is restarted.
-    ErrandPanicked(String),
+    /// Work beside it panicked or could not begin; it dies of it and is restarted.
+    ErrandFailed(String),
+    /// Its report has been sent.
+    Said(Box<WorkerReport>),
+    /// Say again what was said last: it may have been lost.
+    Remind,
     /// Stop: report as cancelled.
     Cancel,
 }
@@ -55,6 +59,7 @@ pub struct WorkerState {
     journal: Journal,
     errand: Option<Errand>,
     reporting: bool,
+    said: Option<Box<WorkerReport>>,
 }
 
 /// The worker that a model plays.
@@ -73,7 +78,7 @@ impl Actor for ModelWorker {
         let machine = Worker::under(Arc::clone(&args.stage.worker_orders));
         let history = std::mem::take(&mut args.history);
         let journal = Journal::new(Arc::clone(&args.stage), args.episode.clone(), Scope::Worker(args.worker));
-        let mut state = WorkerState { args, machine, journal, errand: None, reporting: false };
+        let mut state = WorkerState { args, machine, journal, errand: None, reporting: false, said: None };
         let pending = state.journal.replay(history, |event: &WorkerEvent| state.machine.apply(event))?;
         match pending {
             Some(effect) => state.carry_out(&myself, None, effect),
@@ -91,10 +96,10 @@ impl Actor for ModelWorker {
         match message {
             WorkerMsg::Begin => state.happened(&myself, state.briefed()),
             WorkerMsg::Happened(event) => state.happened(&myself, *event),
-            WorkerMsg::ErrandPanicked(text) => return Err(text.into()),
-            WorkerMsg::Cancel => {
-                state.happened(&myself, WorkerEvent::Cancelled);
-            }
+            WorkerMsg::ErrandFailed(text) => return Err(text.into()),
+            WorkerMsg::Said(report) => state.said = Some(report),
+            WorkerMsg::Remind => state.say_again(),
+            WorkerMsg::Cancel => state.happened(&myself, WorkerEvent::Cancelled),
         }
         Ok(())
     }
@@ -131,38 +136,46 @@ impl WorkerState {
         let scope = Scope::Worker(self.args.worker);
         let durable = self.journal.durable(record);
         let happened = |event| Some(WorkerMsg::Happened(Box::new(event)));
-        let panicked = WorkerMsg::ErrandPanicked;
+        let failed = WorkerMsg::ErrandFailed;
+        // What is not known to be durable is not carried out: the worker dies, and its successor knows what is.
+        let undurable = |failure: Failure| Some(WorkerMsg::ErrandFailed(failure.to_string()));
         self.errand = Some(match effect {
             WorkerEffect::Generate(call) => {
                 let request = self.request(&call);
                 let work = async move {
-                    durable.await.ok()?;
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
                     happened(generate(&stage, episode, request).await)
                 };
-                Errand::run(myself.clone(), work, panicked)
+                Errand::run(myself.clone(), work, failed)
             }
             WorkerEffect::Observe(lookups) => {
                 let environment = self.machine.environment().clone().with_control_tokens(stage.control_tokens.clone());
                 let reading = self.machine.reading().clone();
                 let work = async move {
-                    durable.await.ok()?;
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
                     let (answers, served_ms) = stage.look_up(lookups).await;
                     let observed = environment.observe(&reading, &answers);
                     let tokens = stage.worker_tokens.count(&observed.text);
                     happened(WorkerEvent::Observed { observed, tokens, served_ms })
                 };
-                Errand::run(myself.clone(), work, panicked)
+                Errand::run(myself.clone(), work, failed)
             }
             WorkerEffect::AskGate => {
                 let messages = gate_messages(&self.machine, &stage.profile.gate);
                 let session = Session { episode, scope, turn: self.machine.meter().turns() };
                 let work = async move {
-                    durable.await.ok()?;
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
                     let patience = Duration::from_millis(stage.profile.gate.timeout_ms);
                     let said = stage.gate.ask(patience, |reply| GateMsg::Ask { session, messages, reply }).await;
                     happened(WorkerEvent::GateSaid(said.unwrap_or_else(|_| GateSaid::unreadable())))
                 };
-                Errand::run(myself.clone(), work, panicked)
+                Errand::run(myself.clone(), work, failed)
             }
             WorkerEffect::Report(report) => {
                 self.reporting = true;
@@ -170,13 +183,23 @@ impl WorkerState {
                 // It does not stop itself: a supervisor hears of a death before it reads its messages, so a report
                 // could seem to come from the dead. The episode stops it.
                 let work = async move {
-                    durable.await.ok()?;
-                    let _episode_has_gone = report_to.cast(EpisodeMsg::WorkerReported { worker, report });
-                    None
+                    if let Err(failure) = durable.await {
+                        return undurable(failure);
+                    }
+                    let _episode_has_gone =
+                        report_to.cast(EpisodeMsg::WorkerReported { worker, report: report.clone() });
+                    Some(WorkerMsg::Said(report))
                 };
-                Errand::run(myself.clone(), work, panicked)
+                Errand::run(myself.clone(), work, failed)
             }
         });
+    }
+
+    fn say_again(&self) {
+        if let Some(report) = &self.said {
+            let (worker, report) = (self.args.worker, report.clone());
+            let _episode_has_gone = self.args.report_to.cast(EpisodeMsg::WorkerReported { worker, report });
+        }
     }
 
     fn request(&self, call: &TurnCall) -> GenerateRequest {

@@ -1,5 +1,7 @@
 //! Mocks, one file a role. Each is a pure rule with a seed or a script; none of them looks at a clock.
 
+mod coordinator;
+mod gate;
 mod grader;
 mod instant;
 mod library;
@@ -7,6 +9,8 @@ mod oracle;
 mod parts;
 mod worker;
 
+pub use coordinator::{Line, Lines, MockCoordinator, Move};
+pub use gate::MockGate;
 pub use grader::ConstantGrader;
 pub use instant::InstantModel;
 pub use library::{FixedLibrary, GoldLibrary};

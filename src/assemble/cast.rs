@@ -10,7 +10,7 @@ use legwork_actors::retriever::Library;
 use legwork_actors::stage::Stage;
 use legwork_protocol::coordinator::Script;
 use legwork_protocol::retrieval::Page;
-use legwork_scenarios::mocks::{ConstantGrader, FixedLibrary, GoldLibrary, OracleWorker};
+use legwork_scenarios::mocks::{ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,8 +55,18 @@ pub fn assemble_cast(
     if settings.gate != "gate" {
         return Err(nobody("cast.gate", &settings.gate, "gate"));
     }
-    if settings.coordinator != "mind" && !settings.coordinator.starts_with("scripted:") {
-        return Err(nobody("cast.coordinator", &settings.coordinator, "mind or scripted:FILE.toml"));
+    match settings.coordinator.split_once(':') {
+        None if settings.coordinator == "mind" => {}
+        Some(("scripted", _)) => {}
+        Some(("mock", file)) => {
+            let text = read_text(Path::new(file))?;
+            let lines = Lines::from_toml(&text).map_err(|error| AssembleError::Setting(format!("{file}: {error}")))?;
+            cast.coordinator = MockCoordinator::following(lines).role();
+        }
+        _ => {
+            let expected = "mind, scripted:FILE.toml or mock:FILE.toml";
+            return Err(nobody("cast.coordinator", &settings.coordinator, expected));
+        }
     }
     Ok(cast)
 }
@@ -67,15 +77,29 @@ pub fn assemble_cast(
 /// A script that cannot be read.
 pub fn load_script(settings: &CastSettings) -> Result<Option<Script>, AssembleError> {
     let Some(path) = settings.coordinator.strip_prefix("scripted:") else { return Ok(None) };
-    let path = Path::new(path);
+    let text = read_text(Path::new(path))?;
+    let script = toml::from_str(&text);
+    script.map(Some).map_err(|error| AssembleError::Setting(format!("{path}: {error}")))
+}
+
+/// The lines that `cast.coordinator = "mock:FILE"` names, by their digest, for the manifest.
+///
+/// # Errors
+/// Lines that cannot be read.
+pub fn lines_digest(settings: &CastSettings) -> Result<Option<String>, AssembleError> {
+    let Some(path) = settings.coordinator.strip_prefix("mock:") else { return Ok(None) };
+    let text = read_text(Path::new(path))?;
+    Ok(Some(blake3::hash(text.as_bytes()).to_hex().to_string()))
+}
+
+fn read_text(path: &Path) -> Result<String, AssembleError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| AssembleError::Io { path: path.to_path_buf(), source })?;
     if text.len() > SCRIPT_MAX_BYTES {
         let detail = format!("{} has {} bytes, a script has at most {SCRIPT_MAX_BYTES}", path.display(), text.len());
         return Err(AssembleError::Setting(detail));
     }
-    let script = toml::from_str(&text);
-    script.map(Some).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))
+    Ok(text)
 }
 
 fn cast_library(name: &str, world: &LoadedWorld, library: Arc<dyn Library>) -> Result<Arc<dyn Library>, AssembleError> {

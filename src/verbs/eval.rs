@@ -201,6 +201,7 @@ async fn carry_out(
     let mut manifest = manifest(settings, &world, script.clone(), models.mock)?;
     manifest.inputs.extend(models.inputs);
     manifest.inputs.extend(parts.inputs);
+    manifest.inputs.extend(assemble::lines_digest(&settings.cast)?.map(|digest| ("coordinator.lines".into(), digest)));
     manifest.inputs.insert("tokenizer.worker".into(), counters.worker.name().to_owned());
     manifest.inputs.insert("tokenizer.coordinator".into(), counters.coordinator.name().to_owned());
     if let Place::Fork(_, cut) = place {

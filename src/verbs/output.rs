@@ -37,9 +37,9 @@ pub(super) fn complain(error: &dyn std::error::Error) {
 }
 
 /// Starts the log: warnings by default, more by `LEGWORK_LOG`, beside the live view.
-pub(super) fn start_log() {
+pub(super) fn start_log(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LEGWORK_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     let _already_started = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(crate::terminal::log_writer)

@@ -49,12 +49,15 @@ impl Endpoint for MockJudge {
 
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Completion, Failure>> {
         let prompt = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
-        let field = |name: &str| {
-            let line = prompt.lines().find_map(|line| line.strip_prefix(name))?;
-            Some(line.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>())
+        let letters = |text: &str| -> String {
+            text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
         };
-        let gold = field("Correct answer:").unwrap_or_default();
-        let said_so = field("Response:").or(field("Exact Answer:")).unwrap_or_default();
+        let after = |head: &str| prompt.rsplit_once(head).map(|(_, rest)| rest).unwrap_or_default();
+        let reference = after("Reference answer:\n").lines().next().or(after("Correct answer:\n").lines().next());
+        let gold = letters(reference.unwrap_or_default());
+        let response = prompt.split_once("<<<\n").map(|(_, rest)| rest).unwrap_or_default();
+        let response = response.split("\n>>>").next().unwrap_or_default();
+        let said_so = letters(response);
         let verdict = if !gold.is_empty() && said_so.contains(&gold) { "yes" } else { "no" };
         let text = format!("extracted_final_answer: {said_so}\nreasoning: mock\ncorrect: {verdict}\nconfidence: 100");
         futures::future::ready(Ok(said(text))).boxed()
