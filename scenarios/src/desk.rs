@@ -5,6 +5,8 @@ use crate::fault::{DiskTrouble, Fault, Harm, LibraryTrouble, Link, ModelTrouble,
 use legwork_actors::episode::EpisodeMsg;
 use legwork_protocol::id::{EpisodeKey, Scope};
 use ractor::{ActorCell, ActorRef};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,6 +75,7 @@ struct Plan {
     healed: bool,
     cells: BTreeMap<(EpisodeKey, Scope), ActorCell>,
     carrier: Option<mpsc::UnboundedSender<Signal>>,
+    times: ChaCha8Rng,
 }
 
 /// The desk.
@@ -83,8 +86,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk over a plan of faults.
-    pub fn new(faults: Vec<Fault>) -> Arc<Self> {
+    /// A desk over a plan of faults; `seed` draws what takes how long.
+    pub fn new(faults: Vec<Fault>, seed: u64) -> Arc<Self> {
         let watched = faults.iter().map(|fault| Occasion::of(fault.harm)).collect();
         let links = faults.iter().filter_map(|fault| match fault.harm {
             Harm::Reorder(link) => Some((link, Notify::new())),
@@ -102,6 +105,7 @@ impl Desk {
                 healed: false,
                 cells: BTreeMap::new(),
                 carrier: None,
+                times: ChaCha8Rng::seed_from_u64(seed),
             }),
         })
     }
@@ -132,9 +136,10 @@ impl Desk {
         self.plan().healed = true;
     }
 
-    /// Whether it was healed.
-    pub fn is_healed(&self) -> bool {
-        self.plan().healed
+    /// How long something takes that takes at most so long: drawn, so that other seeds see other orders of events.
+    pub fn takes(&self, at_most: Duration) -> Duration {
+        let most = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(self.plan().times.random_range(0..=most))
     }
 
     /// Counts an occasion; returns the faults that strike at it and marks them.

@@ -39,7 +39,7 @@ pub struct Scenario {
     /// Whether a judge grades instead of exact match.
     #[serde(default)]
     pub judge: bool,
-    /// What a model's turn takes, in milliseconds of the run's clock.
+    /// What a model's turn takes at most, in milliseconds of the run's clock; how long it does take is drawn.
     #[serde(default = "five")]
     pub latency_ms: u64,
     /// A worker's turns, if not the profile's.

@@ -73,7 +73,7 @@ pub fn play(scenario: &Scenario, folder: &Path) -> Result<Played, ScenarioError>
 pub fn play_with(scenario: &Scenario, folder: &Path, recast: &Recast) -> Result<Played, ScenarioError> {
     scenario.check()?;
     crate::quiet_planned_panics();
-    let (desk, probe) = (Desk::new(scenario.faults.clone()), Probe::new());
+    let (desk, probe) = (Desk::new(scenario.faults.clone(), scenario.seed), Probe::new());
     let mut lives: Vec<LifeEnd> = Vec::new();
     let mut leaked = Vec::new();
     let mut elapsed_ms = 0;

@@ -3,7 +3,9 @@
 
 use super::Case;
 use crate::universe::LifeEnd;
-use legwork_protocol::id::EpisodeKey;
+use legwork_protocol::episode::EpisodeEvent;
+use legwork_protocol::event::Event;
+use legwork_protocol::id::{EpisodeKey, Scope};
 use std::collections::BTreeMap;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<String> {
@@ -25,10 +27,32 @@ pub(super) fn check(case: &Case<'_>) -> Vec<String> {
             found.push(format!("episode {key} ended and was never planned"));
         }
     }
+    for key in &planned {
+        found.extend(said_twice(case, key));
+    }
     if case.lives.last() == Some(&LifeEnd::Complete) {
         for key in planned.iter().filter(|key| !ends.contains_key(key)) {
             found.push(format!("the run is complete, and episode {key} has no record"));
         }
     }
     found
+}
+
+/// Reports and answers that an episode took for more than one.
+fn said_twice(case: &Case<'_>, key: &EpisodeKey) -> Vec<String> {
+    let history = case.reader.history(key).unwrap_or_default();
+    let mut said: BTreeMap<String, u32> = BTreeMap::new();
+    for recorded in history.get(&Scope::Episode).into_iter().flatten() {
+        let Event::Episode(event) = &recorded.event else { continue };
+        let what = match event {
+            EpisodeEvent::Admitted => "the admission".to_owned(),
+            EpisodeEvent::Answered(_) => "the answer".to_owned(),
+            EpisodeEvent::Reported { worker, .. } => format!("the report of worker {worker}"),
+            EpisodeEvent::Graded(_) => "the verdict".to_owned(),
+            EpisodeEvent::Delegated(_) | EpisodeEvent::ActorLost(_) | EpisodeEvent::Cancelled => continue,
+        };
+        *said.entry(what).or_default() += 1;
+    }
+    let twice = said.into_iter().filter(|(_, times)| *times > 1);
+    twice.map(|(what, times)| format!("{key} took {what} {times} times")).collect()
 }

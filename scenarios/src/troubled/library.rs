@@ -8,9 +8,12 @@ use legwork_actors::retriever::Library;
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::retrieval::{Page, PageRef, SearchAnswer};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of a huge document.
 const HUGE_BYTES: usize = 1 << 20;
+/// A lookup takes at most so long, if nothing is wrong.
+const LOOKING_MOST: Duration = Duration::from_millis(3);
 
 /// A library under the desk's eyes.
 pub struct TroubledLibrary {
@@ -26,6 +29,7 @@ impl TroubledLibrary {
 
     /// Waits, fails, or says what is to be done to the documents.
     async fn trouble(&self) -> Result<Option<LibraryTrouble>, Failure> {
+        tokio::time::sleep(self.desk.takes(LOOKING_MOST)).await;
         let Some((trouble, takes)) = self.desk.library_trouble() else { return Ok(None) };
         match trouble {
             LibraryTrouble::Slow => tokio::time::sleep(takes).await,

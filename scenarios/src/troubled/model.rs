@@ -14,18 +14,20 @@ use std::time::Duration;
 /// A model under the desk's eyes.
 pub struct TroubledModel {
     inner: Arc<dyn Endpoint>,
+    latency_most: Duration,
     desk: Arc<Desk>,
     probe: Arc<Probe>,
 }
 
 impl TroubledModel {
-    /// This model, or trouble.
-    pub fn new(inner: Arc<dyn Endpoint>, desk: Arc<Desk>, probe: Arc<Probe>) -> Self {
-        Self { inner, desk, probe }
+    /// This model, a turn of which takes at most so long, or trouble.
+    pub fn new(inner: Arc<dyn Endpoint>, latency_most: Duration, desk: Arc<Desk>, probe: Arc<Probe>) -> Self {
+        Self { inner, latency_most, desk, probe }
     }
 
     async fn answer(&self, request: GenerateRequest) -> Result<Completion, Failure> {
         let _call = self.probe.asked(&request);
+        tokio::time::sleep(self.desk.takes(self.latency_most)).await;
         let judged = request.route == Route::Judge;
         if judged && !self.desk.strike(Occasion::Judge).is_empty() {
             return Ok(Completion { text: "I would rather not say.".to_owned(), ..Completion::default() });

@@ -30,6 +30,8 @@ use tokio::time::Instant;
 
 /// When every universe begins, in milliseconds since the Unix epoch.
 const EPOCH_MS: u64 = 1_700_000_000_000;
+/// A batch of the ledger takes at most so long, if nothing is wrong.
+const WRITING_MOST: Duration = Duration::from_millis(4);
 /// After a run's end its actors have so long, by its clock, to leave.
 const LEAVING: Duration = Duration::from_secs(5);
 
@@ -185,10 +187,13 @@ fn stage(seat: &Seat<'_>, number: u32) -> Result<Arc<Stage>, ScenarioError> {
     let shared: Vec<_> = questions.iter().cloned().map(Arc::new).collect();
     let latency = Duration::from_millis(scenario.latency_ms);
     let model = |endpoint: Arc<dyn Endpoint>| -> Arc<dyn Endpoint> {
-        Arc::new(TroubledModel::new(endpoint, Arc::clone(&seat.desk), Arc::clone(&seat.probe)))
+        Arc::new(TroubledModel::new(endpoint, latency, Arc::clone(&seat.desk), Arc::clone(&seat.probe)))
     };
     let routes = BTreeMap::from([
-        (Route::Worker, model(Arc::new(OracleModel::new("oracle", profile.grammar, Skill::PERFECT, latency, &shared)))),
+        (
+            Route::Worker,
+            model(Arc::new(OracleModel::new("oracle", profile.grammar, Skill::PERFECT, Duration::ZERO, &shared))),
+        ),
         (Route::Coordinator, model(Arc::new(MockCoordinatorModel))),
         (Route::Gate, model(Arc::new(MockGate))),
         (Route::Judge, model(Arc::new(MockJudge))),
@@ -231,6 +236,6 @@ fn pace(desk: &Desk) -> Pace {
         Some((DiskTrouble::Busy, _)) => {
             Pace { takes: Duration::ZERO, refuses: refused("mock: the database is locked") }
         }
-        None => Pace::default(),
+        None => Pace { takes: desk.takes(WRITING_MOST), refuses: None },
     }
 }
