@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod configuration;
+mod corpora;
 mod crash;
 mod full_disk;
 mod house;

@@ -38,7 +38,7 @@ impl Conversation {
     pub fn push_shared(&mut self, message: Arc<Message>, tokens: u64) {
         self.digest = digest_after(self.digest, &message);
         self.messages.push(message);
-        self.tokens += tokens;
+        self.tokens = self.tokens.saturating_add(tokens);
     }
 
     /// Appends what a model said. Thinking stays in the text only if `keep_thinking`.
@@ -118,6 +118,13 @@ mod tests {
         assert_eq!(said(&["ab", "c"]), said(&["ab", "c"]));
         assert_ne!(said(&["ab", "c"]), said(&["a", "bc"]));
         assert_ne!(said(&["ab", "c"]), said(&["c", "ab"]));
+    }
+
+    #[test]
+    fn counts_too_large_to_add_stay_at_the_largest() {
+        let mut conversation = Conversation::default();
+        [u64::MAX, 1].iter().for_each(|tokens| conversation.push(Message::new(Role::User, "a"), *tokens));
+        assert_eq!(conversation.tokens(), u64::MAX);
     }
 
     #[test]

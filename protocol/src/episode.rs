@@ -168,7 +168,7 @@ impl Episode {
     fn record(&self, outcome: Outcome, verdict: Option<Verdict>, failure: Option<Failure>) -> EpisodeRecord {
         let answer = self.answer.as_ref();
         let own = answer.map(|answer| &answer.lookups);
-        let sum = |of: fn(&WorkerReport) -> u32| self.reports.iter().map(of).sum::<u32>();
+        let sum = |of: fn(&WorkerReport) -> u32| self.reports.iter().map(of).fold(0, u32::saturating_add);
         let mut seen = HashSet::new();
         let documents = |of: fn(&WorkerReport) -> &Vec<crate::id::DocId>| self.reports.iter().flat_map(of);
         let retrieved = documents(|r| &r.retrieved).chain(own.iter().flat_map(|own| &own.retrieved));
@@ -185,11 +185,13 @@ impl Episode {
             workers_spent: self.reports.iter().fold(Amount::default(), |sum, report| sum.plus(&report.spent)),
             workers: self.workers,
             workers_exhausted: sum(|report| u32::from(report.status == ReportStatus::Exhausted)),
-            searches: sum(|report| report.searches) + own.map_or(0, |own| own.searches),
-            opens: sum(|report| report.opens) + own.map_or(0, |own| own.opens),
-            malformed_turns: sum(|report| report.malformed_turns) + answer.map_or(0, |answer| answer.malformed_turns),
-            repeated_calls: sum(|report| report.repeated_calls) + own.map_or(0, |own| own.repeated_calls),
-            degraded_searches: sum(|report| report.degraded_searches) + own.map_or(0, |own| own.degraded_searches),
+            searches: sum(|report| report.searches).saturating_add(own.map_or(0, |own| own.searches)),
+            opens: sum(|report| report.opens).saturating_add(own.map_or(0, |own| own.opens)),
+            malformed_turns: sum(|report| report.malformed_turns)
+                .saturating_add(answer.map_or(0, |answer| answer.malformed_turns)),
+            repeated_calls: sum(|report| report.repeated_calls).saturating_add(own.map_or(0, |own| own.repeated_calls)),
+            degraded_searches: sum(|report| report.degraded_searches)
+                .saturating_add(own.map_or(0, |own| own.degraded_searches)),
             retrieved: retrieved.filter(|docid| seen.insert((*docid).clone())).cloned().collect(),
             opened: documents(|r| &r.opened).chain(own.iter().flat_map(|own| &own.opened)).cloned().collect(),
             gold: self.question.gold.clone(),
@@ -202,8 +204,8 @@ impl Episode {
     fn gate_tally(&self) -> GateTally {
         let mut tally = GateTally::default();
         for notes in self.reports.iter().map(|report| &report.gate) {
-            tally.asked += notes.asked;
-            tally.tokens_after_stop += notes.tokens_after_stop;
+            tally.asked = tally.asked.saturating_add(notes.asked);
+            tally.tokens_after_stop = tally.tokens_after_stop.saturating_add(notes.tokens_after_stop);
             for answer in &notes.stops {
                 tally.stops += 1;
                 let right =

@@ -351,8 +351,8 @@ impl Worker {
     fn observed(&mut self, observed: &Observed, tokens: u64, served_ms: u64) -> Option<WorkerEffect> {
         self.environment.absorb(&self.reading, observed);
         self.malformed_turns += u32::from(observed.malformed);
-        self.repeated_calls += observed.repeated;
-        self.degraded_searches += observed.degraded;
+        self.repeated_calls = self.repeated_calls.saturating_add(observed.repeated);
+        self.degraded_searches = self.degraded_searches.saturating_add(observed.degraded);
         self.retrieved.extend(observed.shown.iter().cloned());
         self.opened.extend(observed.opened.iter().cloned());
         if observed.finish.is_some() {
@@ -414,12 +414,12 @@ impl Worker {
     fn kept_back(&self) -> (u64, u32) {
         match self.orders.profile.worker.wrap_up_tokens {
             0 => (0, 0),
-            tokens => (u64::from(tokens) + self.wrap_up_tokens, 1),
+            tokens => (self.wrap_up_tokens.saturating_add(u64::from(tokens)), 1),
         }
     }
 
     fn out_of_budget(&self) -> ReportStatus {
-        let readable = self.environment.searches() + self.environment.opens() > 0;
+        let readable = self.environment.searches() > 0 || self.environment.opens() > 0;
         if !readable && self.malformed_turns > 0 { ReportStatus::Malformed } else { ReportStatus::Exhausted }
     }
 

@@ -116,8 +116,8 @@ impl Fold {
     fn observed(&mut self, observed: &Observed, tokens: u64, served_ms: u64) -> Option<CoordinatorEffect> {
         self.environment.absorb(&self.reading, observed);
         self.malformed_turns += u32::from(observed.malformed);
-        self.lookups.repeated_calls += observed.repeated;
-        self.lookups.degraded_searches += observed.degraded;
+        self.lookups.repeated_calls = self.lookups.repeated_calls.saturating_add(observed.repeated);
+        self.lookups.degraded_searches = self.lookups.degraded_searches.saturating_add(observed.degraded);
         self.lookups.retrieved.extend(observed.shown.iter().cloned());
         self.lookups.opened.extend(observed.opened.iter().cloned());
         if observed.finish.is_some() && self.branch.is_none() {

@@ -87,3 +87,19 @@ fn the_coordinator_is_told_when_all_have_reported_in_the_order_of_its_briefs() {
     assert_eq!((record.workers, record.workers_spent.tokens, record.searches), (2, 14, 2));
     assert_eq!(record.retrieved.len(), 1, "a document counts once however many saw it");
 }
+
+#[test]
+fn counts_too_large_to_add_stay_at_the_largest() {
+    let mut episode = episode();
+    let brief = |text: &str| Brief { text: text.into(), lease: Amount::default() };
+    episode.apply(&EpisodeEvent::Delegated(vec![brief("a"), brief("b")]));
+    for worker in 0..2 {
+        let mut report = report(None, ReportStatus::Exhausted, u64::MAX);
+        (report.searches, report.opens, report.malformed_turns) = (u32::MAX, u32::MAX, u32::MAX);
+        (report.gate.asked, report.gate.tokens_after_stop) = (u32::MAX, u64::MAX);
+        episode.apply(&EpisodeEvent::Reported { worker, report: Box::new(report) });
+    }
+    let record = record(episode.apply(&EpisodeEvent::Cancelled));
+    assert_eq!((record.searches, record.opens, record.malformed_turns), (u32::MAX, u32::MAX, u32::MAX));
+    assert_eq!((record.gate.asked, record.workers_spent.tokens), (u32::MAX, u64::MAX));
+}

@@ -2,6 +2,7 @@
 
 use crate::{call, observed, profile, said};
 use legwork_protocol::budget::Amount;
+use legwork_protocol::environment::Observed;
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::gate::{GateDecision, GateSaid};
 use legwork_protocol::machine::effect_digest;
@@ -206,4 +207,32 @@ proptest! {
 
 fn call_text(name: &str, key: &str) -> String {
     call(name, &[(key, "v")])
+}
+
+#[test]
+fn an_observation_with_counts_too_large_to_add_is_taken() {
+    let profile = profile(|_| {});
+    let (mut worker, _) = briefed(&profile, full(&profile));
+    for _ in 0..2 {
+        generated(&mut worker, &call("search", &[("query", "founder")]), 40);
+        let largest = Observed {
+            searches: u32::MAX,
+            opens: u32::MAX,
+            repeated: u32::MAX,
+            degraded: u32::MAX,
+            ..observed("found")
+        };
+        worker.apply(&WorkerEvent::Observed { observed: largest, tokens: 5, served_ms: 1 });
+    }
+    let report = report(worker.apply(&WorkerEvent::Cancelled));
+    assert_eq!((report.searches, report.repeated_calls, report.degraded_searches), (u32::MAX, u32::MAX, u32::MAX));
+}
+
+#[test]
+fn a_wrap_up_that_costs_more_than_can_be_counted_ends_the_worker_at_once() {
+    let profile = profile(|_| {});
+    let mut worker = Worker::new(Arc::clone(&profile));
+    let brief = Brief { text: "who?".into(), lease: full(&profile) };
+    let ended = worker.apply(&WorkerEvent::Briefed { brief, prompt_tokens: u64::MAX, wrap_up_tokens: u64::MAX });
+    assert_eq!(report(ended).status, ReportStatus::Exhausted);
 }

@@ -1,0 +1,45 @@
+//! Readers of rows to train on: a row that is taken has something to learn from, and is written and read back the same;
+//! one that is not is an error with its file and line.
+
+use legwork_training::trajectory::{ChatRow, IdRow};
+use legwork_training::{JsonlReader, Row};
+use std::fmt::Debug;
+use std::io::Cursor;
+
+pub fn chat(bytes: &[u8]) {
+    rows::<ChatRow>(bytes, ChatRow::supervised);
+}
+
+pub fn ids(bytes: &[u8]) {
+    rows::<IdRow>(bytes, IdRow::supervised);
+}
+
+fn rows<R: Row + PartialEq + Debug>(bytes: &[u8], supervised: fn(&R) -> usize) {
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    let mut reader = JsonlReader::<R>::over("input.jsonl", Cursor::new(bytes.to_vec()));
+    let mut taken = 0;
+    while let Some(row) = reader.next() {
+        match row {
+            Ok(row) => {
+                taken += 1;
+                assert!(supervised(&row) > 0, "nothing to learn from");
+                comes_back(&row);
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("input.jsonl"), "an error without its file: {error}");
+                assert!(reader.next().is_none(), "after an error it ends");
+            }
+        }
+    }
+    assert!(taken <= lines);
+}
+
+fn comes_back<R: Row + PartialEq + Debug>(row: &R) {
+    let line = serde_json::to_string(row).expect("what was read from JSON can be written as JSON");
+    assert!(!line.contains('\n'), "a row is a line");
+    let mut again = JsonlReader::<R>::over("written.jsonl", Cursor::new(line.clone().into_bytes()));
+    match again.next() {
+        Some(Ok(read)) => assert_eq!(&read, row),
+        other => panic!("{other:?} from what was just written: {line}"),
+    }
+}
