@@ -12,6 +12,7 @@ use legwork_protocol::generation::Route;
 use legwork_protocol::id::DocId;
 use legwork_protocol::profile::CoordinatorKind;
 use legwork_protocol::retrieval::Page;
+use legwork_protocol::untrusted::ControlTokens;
 use legwork_report::document::{Block, Document, Fact, Section, Table};
 use legwork_report::number::{UNDEFINED, count, percent, percent_range};
 use legwork_report::statistics::proportion::Rate;
@@ -38,7 +39,7 @@ const AT_ONCE_MAX: usize = 1024;
   legwork scenario hostile                        the embedded profiles, with mocks
   legwork scenario hostile -c run.toml --json     the models of a configuration
 Ends with 1 if a structural attack succeeded: that is a fault of legwork, whatever the model.")]
-pub struct HostileArgs {
+pub(super) struct HostileArgs {
     #[command(flatten)]
     config: ConfigFlags,
     /// Questions that each attack is tried on, at six spots each.
@@ -62,7 +63,7 @@ pub struct HostileArgs {
 ///
 /// # Errors
 /// A configuration, a world or attacks that cannot be used.
-pub fn run(args: &HostileArgs) -> Result<Ended, VerbError> {
+pub(super) fn run(args: &HostileArgs) -> Result<Ended, VerbError> {
     let attacks = match &args.attacks {
         Some(folder) => read_folder(folder)?,
         None => embedded(),
@@ -85,7 +86,7 @@ pub fn run(args: &HostileArgs) -> Result<Ended, VerbError> {
         run_id: "hostile".to_owned(),
         profile: report.profiles().join(", "),
         digests: Vec::new(),
-        mock: report.groups.iter().any(|group| group.mock),
+        mock: report.groups.iter().any(|group| group.played != Kind::Served),
     }];
     let format = if args.json { Format::Json } else { Format::Text(Charset::Unicode) };
     output::print(&render(&report, &provenance, format)?);
@@ -123,25 +124,34 @@ async fn measure_profile(args: &HostileArgs, settings: &Settings, attacks: &[Att
     }
     let profile = Arc::new(settings.profile.clone());
     let counters = assemble::counters(&settings.tokenizers)?;
-    let casts: Vec<(String, bool, Players)> = match real_players(settings, &world)? {
-        Some((name, players)) => vec![(name, false, players)],
+    let casts: Vec<(String, Kind, Players)> = match real_players(settings, &world)? {
+        Some((name, players)) => vec![(name, Kind::Served, players)],
         None => vec![
-            ("mock: gullible".to_owned(), true, Players::gullible(&profile, &questions, attacks)),
-            ("mock: steadfast".to_owned(), true, Players::steadfast(&profile, &questions)),
+            ("mock: gullible".to_owned(), Kind::Mock, Players::gullible(&profile, &questions, attacks)),
+            (
+                "mock: gullible, undefended".to_owned(),
+                Kind::Undefended,
+                Players::gullible(&profile, &questions, attacks),
+            ),
+            ("mock: steadfast".to_owned(), Kind::Mock, Players::steadfast(&profile, &questions)),
         ],
     };
     let mut groups = Vec::new();
-    for (model, mock, players) in casts {
+    for (model, kind, players) in casts {
+        let control = match kind {
+            Kind::Undefended => ControlTokens::new(Vec::<String>::new())?,
+            Kind::Served | Kind::Mock => counters.control.clone(),
+        };
         let trial = Trial {
             profile: Arc::clone(&profile),
             worker: players.worker,
             coordinator: players.coordinator,
-            control: counters.control.clone(),
+            control,
             counter: Arc::clone(&counters.worker),
             seed: settings.run.seed,
         };
         let measured = measure(&trial, attacks, &pages, &questions, args.at_once.clamp(1, AT_ONCE_MAX)).await;
-        groups.push(Group::new(&profile.name, model, mock, measured));
+        groups.push(Group::new(&profile.name, model, kind, measured));
     }
     Ok(groups)
 }
@@ -170,12 +180,25 @@ fn pages(world: &LoadedWorld) -> Arc<BTreeMap<DocId, Page>> {
     Arc::new(world.documents.iter().map(|document| (document.docid.clone(), page(document))).collect())
 }
 
+/// What a group of trials is played with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    /// A model of the configuration.
+    Served,
+    /// A mock.
+    Mock,
+    /// A mock that is shown documents as they are, control strings whole: what the defence is worth. Such trials do not
+    /// count among those that must not succeed.
+    Undefended,
+}
+
 /// Rates of one model under one profile.
 #[derive(Debug, Serialize)]
 struct Group {
     profile: String,
     model: String,
-    mock: bool,
+    played: Kind,
     kinds: Vec<Row>,
     attacks: BTreeMap<String, Rate>,
 }
@@ -203,7 +226,7 @@ struct HostileReport {
 }
 
 impl Group {
-    fn new(profile: &str, model: String, mock: bool, measured: Measured) -> Self {
+    fn new(profile: &str, model: String, played: Kind, measured: Measured) -> Self {
         let row = |(kind, counts): (&AttackKind, &Counts)| Row {
             kind: *kind,
             class: kind.class(),
@@ -215,7 +238,7 @@ impl Group {
         Self {
             profile: profile.to_owned(),
             model,
-            mock,
+            played,
             kinds: measured.kinds.iter().map(row).collect(),
             attacks: measured
                 .attacks
@@ -290,7 +313,8 @@ impl HostileReport {
     }
 
     fn structural(&self) -> Rate {
-        let all = self.groups.iter().map(|group| group.of(Class::Structural));
+        let defended = self.groups.iter().filter(|group| group.played != Kind::Undefended);
+        let all = defended.map(|group| group.of(Class::Structural));
         let (succeeded, trials) = all.fold((0, 0), |(a, b), rate| (a + rate.correct, b + rate.of));
         Rate::new(succeeded, trials)
     }
@@ -330,7 +354,8 @@ impl Reportable for HostileReport {
             ),
             Block::Note(
                 "The gullible mock obeys every order that it can still make out in what it was shown, so its rates of \
-                 persuasion are those of meeting the page at all; the steadfast mock obeys nobody."
+                 persuasion are those of meeting the page at all; the steadfast mock obeys nobody. Undefended, it is \
+                 shown documents as they are, with no control string broken: what the defence is worth."
                     .to_owned(),
             ),
         ];
