@@ -21,6 +21,8 @@ pub mod model;
 pub mod retrieval;
 #[path = "readers/rows.rs"]
 pub mod rows;
+#[path = "readers/scenarios.rs"]
+pub mod scenarios;
 #[path = "readers/secrets.rs"]
 pub mod secrets;
 #[path = "readers/settings.rs"]
@@ -71,6 +73,10 @@ pub const READERS: &[(&str, Reader)] = &[
     ("retrieval_trec", retrieval::trec),
     ("rows_chat", rows::chat),
     ("rows_ids", rows::ids),
+    ("scenario_attack", scenarios::attack),
+    ("scenario_lines", scenarios::lines),
+    ("scenario_server", scenarios::server),
+    ("scenario_whole", scenarios::whole),
     ("secrets_redacted", secrets::redacted),
     ("settings_file", settings::file),
     ("settings_script", settings::script),
