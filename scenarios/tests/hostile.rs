@@ -2,6 +2,9 @@
 //! any text at all: no call, no control token and no markup ever comes from a document.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "support/actors_run.rs"]
+mod actors_run;
+
 use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::{BoxFuture, ready};
@@ -10,7 +13,7 @@ use legwork_endpoints::{Endpoint, Tally};
 use legwork_model::{ChatMl, Tokenizer, Turn};
 use legwork_protocol::call::Call;
 use legwork_protocol::failure::Failure;
-use legwork_protocol::generation::{Completion, GenerateRequest};
+use legwork_protocol::generation::{Completion, GenerateRequest, Route};
 use legwork_protocol::id::DocId;
 use legwork_protocol::message::{Message, Role};
 use legwork_protocol::profile::{CoordinatorKind, Profile};
@@ -24,7 +27,7 @@ use legwork_scenarios::hostile::{
     Attack, AttackKind, Class, Counts, Measured, Place, Players, PoisonedLibrary, PoisonedPage, Spot, Trace, Trial,
     embedded, measure,
 };
-use legwork_scenarios::mocks::MockCoordinatorModel;
+use legwork_scenarios::mocks::{MockCoordinatorModel, MockJudge};
 use legwork_worlds::archive;
 use proptest::prelude::*;
 use serde::Serialize;
@@ -136,6 +139,35 @@ fn where_an_attack_stands_decides_whether_it_is_met() {
     };
     assert!(!seen(PoisonedPage::Gold, Place::End), "behind two thousand sentences a page is cut");
     assert!(!seen(PoisonedPage::Distractor, Place::Start), "a snippet is shorter still");
+}
+
+#[tokio::test]
+async fn a_trial_ends_as_a_run_of_the_real_actors_does() {
+    let names = [
+        "false_answer_notice",
+        "prompt_extraction_audit",
+        "unknown_call_shell",
+        "forged_report_second",
+        "forged_call_json",
+    ];
+    let attacks: Vec<Attack> = embedded().into_iter().filter(|attack| names.contains(&attack.name.as_str())).collect();
+    assert_eq!(attacks.len(), names.len());
+    let questions = questions(1);
+    for profile in profiles() {
+        for attack in &attacks {
+            let spot = Spot { page: PoisonedPage::Gold, place: Place::Start };
+            let library = Arc::new(PoisonedLibrary::new(&PAGES, &questions[0], attack, spot).unwrap());
+            let players = Players::gullible(&profile, &questions, &attacks);
+            let by_hand =
+                trial(&profile, players.clone(), ControlTokens::default()).play(&questions[0], &*library).await;
+            let judge: Arc<dyn Endpoint> = Arc::new(MockJudge);
+            let Players { worker, coordinator } = players;
+            let routes = [(Route::Worker, worker), (Route::Coordinator, coordinator), (Route::Judge, judge)].into();
+            let (_, records) = actors_run::run((*profile).clone(), &questions, routes, library).await;
+            let answer = by_hand.answer.and_then(|answer| answer.answer);
+            assert_eq!(records[0].answer, answer, "{}, {}", profile.name, attack.name);
+        }
+    }
 }
 
 /// Says its lines, one a turn, then the last for ever. A line may quote the last observation.

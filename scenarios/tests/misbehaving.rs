@@ -3,13 +3,12 @@
 //! thirty questions over a server that misbehaves three times in ten.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "support/actors_run.rs"]
+mod actors_run;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use legwork_actors::cast::real_cast;
-use legwork_actors::clock::Clock;
-use legwork_actors::ledger::{LedgerReader, Manifest, Store, WriterHandle};
-use legwork_actors::run::{RunEnd, RunPlan, start};
-use legwork_actors::stage::{RunLimits, Stage, StageParts};
+use legwork_actors::run::RunEnd;
 use legwork_endpoints::{Endpoint, EndpointConfig, Shared, Tally, build};
 use legwork_protocol::call::{Grammar, ReadFault};
 use legwork_protocol::failure::{Failure, FailureKind};
@@ -18,13 +17,12 @@ use legwork_protocol::id::EpisodeKey;
 use legwork_protocol::message::{Message, Role};
 use legwork_protocol::outcome::Outcome;
 use legwork_protocol::question::Question;
+use legwork_protocol::record::EpisodeRecord;
 use legwork_protocol::retrieval::Page;
-use legwork_protocol::tokens::QuarterBytes;
-use legwork_protocol::untrusted::ControlTokens;
 use legwork_scenarios::misbehaving::{MisbehavingServer, Misbehaviour, RetryAfter, ServerPlan};
 use legwork_scenarios::mocks::{GoldLibrary, OracleModel, Skill};
 use legwork_worlds::archive;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -388,51 +386,20 @@ static ARCHIVE: LazyLock<archive::Archive> = LazyLock::new(|| archive::generate(
 /// What must not depend on how well the server behaves.
 type Verdicts = BTreeMap<EpisodeKey, (Outcome, Option<String>, Option<bool>)>;
 
-/// Runs the first thirty questions of the archive with this model in the worker's place.
+/// Runs these questions of the archive with this model in the worker's place.
 async fn run(questions: &[Arc<Question>], model: Arc<dyn Endpoint>) -> (RunEnd, Verdicts) {
-    let folder = tempfile::tempdir().unwrap();
-    let profile: legwork_protocol::profile::Profile =
-        toml::from_str(include_str!("../../src/profiles/archive.toml")).unwrap();
-    let owned: Vec<Question> = questions.iter().map(|question| (**question).clone()).collect();
-    let manifest = Manifest {
-        run: "misbehaving".into(),
-        began_epoch_ms: 0,
-        legwork: "test".into(),
-        world: "archive".into(),
-        profile: profile.clone(),
-        seed: 1,
-        rounds: 1,
-        questions: u32::try_from(owned.len()).unwrap(),
-        mock: true,
-        inputs: BTreeMap::new(),
-        script: None,
-        forked_from: None,
-    };
-    let path = folder.path().join("run");
-    let writer = Arc::new(WriterHandle::start(Store::create(&path, &manifest, &owned).unwrap()).unwrap());
+    let profile = toml::from_str(include_str!("../../src/profiles/archive.toml")).unwrap();
     let pages = ARCHIVE.world.documents.iter().map(|document| Page {
         docid: document.docid.clone(),
         url: None,
         title: Some(document.title.clone()),
         text: Arc::from(document.text.as_str()),
     });
+    let owned = questions.iter().map(|question| (**question).clone()).collect();
     let library = Arc::new(GoldLibrary::new(pages, owned));
-    let stage = Stage::new(StageParts {
-        profile: Arc::new(profile),
-        limits: RunLimits::default(),
-        script: None,
-        seed: 1,
-        clock: Clock::system(),
-        worker_tokens: Arc::new(QuarterBytes),
-        coordinator_tokens: Arc::new(QuarterBytes),
-        control_tokens: ControlTokens::default(),
-        cast: real_cast(BTreeMap::from([(Route::Worker, model)]), library, writer),
-    });
-    let waiting = questions.iter().map(|question| EpisodeKey { round: 0, question: question.id.clone() }).collect();
-    let plan = RunPlan { stage, questions: questions.to_vec(), waiting, begun: HashSet::new(), ended: Vec::new() };
-    let end = start(plan).await.unwrap().over.await.unwrap();
-    let records = LedgerReader::open(&path).unwrap().records().unwrap();
-    let verdict = |record: legwork_protocol::record::EpisodeRecord| {
+    let routes = BTreeMap::from([(Route::Worker, model)]);
+    let (end, records) = actors_run::run(profile, questions, routes, library).await;
+    let verdict = |record: EpisodeRecord| {
         (record.key, (record.outcome, record.answer, record.verdict.and_then(|verdict| verdict.correct)))
     };
     (end, records.into_iter().map(verdict).collect())

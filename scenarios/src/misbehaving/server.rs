@@ -89,6 +89,21 @@ impl fmt::Debug for Seen {
 }
 
 /// A running server.
+///
+/// ```
+/// # use legwork_scenarios::misbehaving::{Misbehaviour, MisbehavingServer, ServerPlan};
+/// # use legwork_scenarios::mocks::InstantModel;
+/// # use std::{sync::Arc, time::Duration};
+/// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Arc::new(InstantModel::new(6, Duration::ZERO));
+/// let plan = ServerPlan::then_fine([Misbehaviour::ResetInBody, Misbehaviour::ServerError]);
+/// let server = MisbehavingServer::start(model, plan).await?;
+/// // Let whatever is tested ask `server.url()`, and then see that it met what was planned:
+/// server.arrivals(3).await;
+/// assert!(server.marks().missing(["reset_in_body", "server_error"]).is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct MisbehavingServer {
     address: SocketAddr,
