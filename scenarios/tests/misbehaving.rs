@@ -93,9 +93,9 @@ impl Client {
 fn hasty(deed: &Misbehaviour) -> &'static str {
     match deed {
         Misbehaviour::HangBeforeHeaders | Misbehaviour::EndlessComments { .. } => {
-            "timeout_ms = 40\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n"
+            "timeout_ms = 80\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n"
         }
-        Misbehaviour::HangInStream => "idle_timeout_ms = 25\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
+        Misbehaviour::HangInStream => "idle_timeout_ms = 40\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
         _ => "[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
     }
 }
@@ -143,7 +143,7 @@ fn expected(deed: &Misbehaviour) -> Option<(FailureKind, &'static str, bool)> {
             (FailureKind::Unreachable, "the connection broke before the answer was whole", true)
         }
         Misbehaviour::HangBeforeHeaders | Misbehaviour::EndlessComments { .. } => {
-            (FailureKind::TimedOut, "within 40 ms (`timeout_ms`)", true)
+            (FailureKind::TimedOut, "within 80 ms (`timeout_ms`)", true)
         }
         Misbehaviour::HangInStream => (FailureKind::TimedOut, "(`idle_timeout_ms`)", true),
         Misbehaviour::CutBeforeDone | Misbehaviour::CutInCharacter | Misbehaviour::CutInJson => {
@@ -216,7 +216,9 @@ async fn each_failure_has_its_kind_its_words_its_tries_and_gives_its_permit_back
         assert_eq!((tally.answered, tally.failed, tally.in_flight), (0, 1, 0), "{name}");
         assert_eq!((tally.requests, tally.retries), (tries as u64, tries as u64 - 1), "{name}");
         if !matches!(deed, Misbehaviour::DoorClosed { .. }) {
-            marked(&server, name, tries as u64).await;
+            // Where time ends a try, a busy machine may let it end before the server has heard of it.
+            let timed = kind == FailureKind::TimedOut;
+            marked(&server, name, if timed { 1 } else { tries as u64 }).await;
             // The one permit is back, and the next call is served.
             let got = endpoint.generate(request()).await.unwrap_or_else(|failure| panic!("{name}: {failure}"));
             assert_eq!(got.text, TEXT, "{name}");

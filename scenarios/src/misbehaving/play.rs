@@ -309,9 +309,9 @@ impl Scene<'_> {
 }
 
 impl Misbehaviour {
-    /// Whether it is done although the client leaves before its end: leaving is the only sane answer to it.
+    /// Whether it is done although the client leaves before its end: leaving is a sane answer to it.
     fn outlives_its_client(&self) -> bool {
-        matches!(self, Misbehaviour::HugeBody { .. } | Misbehaviour::EndlessHeader)
+        matches!(self, Misbehaviour::HugeBody { .. } | Misbehaviour::EndlessHeader | Misbehaviour::SingleBytes { .. })
     }
 }
 
