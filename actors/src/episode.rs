@@ -211,7 +211,10 @@ impl EpisodeState {
                 }
             }
             EpisodeMsg::Decided(Decision::Answer(answer)) => {
-                self.happened(myself, EpisodeEvent::Answered(answer)).await?;
+                // An answer told again is known already.
+                if !self.machine.is_answered() {
+                    self.happened(myself, EpisodeEvent::Answered(answer)).await?;
+                }
             }
             EpisodeMsg::WorkerReported { worker, report } => {
                 // A report told again after a restart is known already.

@@ -143,7 +143,10 @@ fn cure(status: u16) -> &'static str {
         400 | 413 | 422 => {
             " (the request or its length does not suit this server: see `extra`, `omit` and the budgets)"
         }
+        429 => " (lower `concurrency`, or set `requests_per_minute` or `tokens_per_minute` to what the server allows)",
         501 | 505 => " (the server does not offer this route)",
+        502 | 504 => " (a gateway answered for the server behind it: is that one up and fast enough?)",
+        500..=599 => " (see the server's own log; if it is overloaded, lower `concurrency`)",
         _ => "",
     }
 }
@@ -163,7 +166,11 @@ mod tests {
             json!({"detail": "too hot"}),
         ] {
             let fault = Fault::from_status(503, body.to_string().as_bytes());
-            assert_eq!(fault.detail, "status 503: too hot");
+            assert!(
+                fault.detail.starts_with("status 503 (see the server's own log") && fault.detail.ends_with(": too hot"),
+                "{}",
+                fault.detail
+            );
             assert!(fault.overload && fault.again);
         }
         assert!(Fault::from_status(422, br#"{"detail":[{"loc":["x"]}]}"#).detail.contains("loc"));

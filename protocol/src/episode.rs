@@ -85,6 +85,11 @@ impl Episode {
         self.ended
     }
 
+    /// Whether the coordinator has ended.
+    pub fn is_answered(&self) -> bool {
+        self.answer.is_some()
+    }
+
     /// Workers that still owe a report.
     pub fn owing(&self) -> impl Iterator<Item = u32> + '_ {
         self.owed.iter().filter(|(_, report)| report.is_none()).map(|(worker, _)| *worker)
@@ -133,6 +138,10 @@ impl Episode {
     }
 
     fn answered(&mut self, answer: &FinalAnswer) -> Option<EpisodeEffect> {
+        if self.is_answered() {
+            // The first answer stands.
+            return None;
+        }
         self.answer = Some(answer.clone());
         match &answer.end {
             AnswerEnd::Answered => Some(EpisodeEffect::Grade(Box::new(answer.clone()))),

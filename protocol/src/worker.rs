@@ -13,6 +13,7 @@ use crate::machine::{TurnCall, TurnLimits, TurnMeter};
 use crate::message::{Message, Role};
 use crate::profile::{GateMode, Profile};
 use crate::prompt::Prompt;
+use crate::untrusted::{ControlTokens, Untrusted};
 use minijinja::context;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -205,8 +206,10 @@ impl StandingOrders {
         &self.wrap_up.content
     }
 
-    /// A worker's second message.
+    /// A worker's second message. A brief may quote what documents say, so no control string is left in it: the strict
+    /// reader mends broken tags within values, and a coordinator may hand on what a report quoted.
     pub fn brief_text(brief: &str) -> String {
+        let brief = Untrusted::from(brief).for_prompt(&ControlTokens::default()).into_owned();
         Prompt::WorkerBrief.render(context! { brief })
     }
 }

@@ -80,6 +80,7 @@ const FILES: &[(&str, &str)] = files![
     "retriever-dies",
     "shared-actor-dies-too-often",
     "slow-durability",
+    "slow-verdict",
     "stopped-then-resumed",
     "tokens-run-out",
     "turns-run-out",

@@ -74,6 +74,8 @@ struct Plan {
     armed: bool,
     healed: bool,
     cells: BTreeMap<(EpisodeKey, Scope), ActorCell>,
+    /// Who is struck as soon as it is on the stage.
+    doomed: BTreeMap<(EpisodeKey, Scope), Harm>,
     carrier: Option<mpsc::UnboundedSender<Signal>>,
     times: ChaCha8Rng,
 }
@@ -104,6 +106,7 @@ impl Desk {
                 armed: false,
                 healed: false,
                 cells: BTreeMap::new(),
+                doomed: BTreeMap::new(),
                 carrier: None,
                 times: ChaCha8Rng::seed_from_u64(seed),
             }),
@@ -121,6 +124,7 @@ impl Desk {
         plan.armed = true;
         plan.carrier = Some(carrier);
         plan.cells.clear();
+        plan.doomed.clear();
     }
 
     /// A life is over.
@@ -179,7 +183,15 @@ impl Desk {
 
     /// An actor of an episode is on the stage.
     pub fn enters(&self, episode: EpisodeKey, scope: Scope, cell: ActorCell) {
-        self.plan().cells.insert((episode, scope), cell);
+        let who = (episode, scope);
+        let doom = {
+            let mut plan = self.plan();
+            plan.cells.insert(who.clone(), cell.clone());
+            plan.doomed.remove(&who)
+        };
+        if let Some(harm) = doom {
+            strike_down(cell, harm);
+        }
     }
 
     /// An event is durable: those whose turn it is are killed, and the carrier hears what it must do.
@@ -191,13 +203,11 @@ impl Desk {
         };
         for fault in self.strike(Occasion::Durable(player)) {
             let whom = if fault.harm == Harm::Cancel { Scope::Episode } else { scope };
-            let cell = self.plan().cells.get(&(episode.clone(), whom)).cloned();
+            let who = (episode.clone(), whom);
+            let cell = self.plan().cells.get(&who).cloned();
             match cell {
-                Some(cell) if fault.harm == Harm::Cancel => {
-                    let _episode_has_gone = ActorRef::<EpisodeMsg>::from(cell).cast(EpisodeMsg::Cancel);
-                }
-                Some(cell) => cell.kill(),
-                None => {}
+                Some(cell) => strike_down(cell, fault.harm),
+                None => drop(self.plan().doomed.insert(who, fault.harm)),
             }
         }
         for fault in self.strike(Occasion::AnyDurable) {
@@ -254,5 +264,14 @@ impl Desk {
     fn plan(&self) -> MutexGuard<'_, Plan> {
         // A planned panic may strike while the lock is held by nobody: poison says nothing here.
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Kills an actor, or tells an episode that it is cancelled.
+fn strike_down(cell: ActorCell, harm: Harm) {
+    if harm == Harm::Cancel {
+        let _episode_has_gone = ActorRef::<EpisodeMsg>::from(cell).cast(EpisodeMsg::Cancel);
+    } else {
+        cell.kill();
     }
 }

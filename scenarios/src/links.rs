@@ -26,7 +26,9 @@ pub fn interpose(cast: Cast, desk: &Arc<Desk>, probe: &Arc<Probe>) -> Cast {
     let told = desk.watches(Occasion::Reply(Link::Report))
         || desk.watches(Occasion::Durable(Player::Worker))
         || desk.watches(Occasion::Durable(Player::Episode));
-    let decides = desk.watches(Occasion::Reply(Link::Decision)) || desk.watches(Occasion::Durable(Player::Coordinator));
+    let decides = desk.watches(Occasion::Reply(Link::Decision))
+        || desk.watches(Occasion::Durable(Player::Coordinator))
+        || desk.watches(Occasion::Durable(Player::Episode));
     Cast {
         coordinator: if decides { own::coordinator(cast.coordinator, desk) } else { cast.coordinator },
         worker: if told { own::worker(cast.worker, desk) } else { cast.worker },

@@ -244,6 +244,13 @@ fn of_the_worker(trace: &Trace) -> Vec<Call> {
     trace.calls.iter().filter(|call| !matches!(call.name.as_str(), "delegate" | "answer")).cloned().collect()
 }
 
+/// Ends with a quote of what was last shown, as models write: without the grammar's escape.
+fn finish_with_a_quote(last: &str) -> String {
+    format!(
+        "<function=finish>\n<parameter=answer>own answer</parameter>\n<parameter=explanation>{last}</parameter>\n</function>"
+    )
+}
+
 /// Any text, and soup of tags, markers, halves of both and harmless words.
 fn documents() -> impl Strategy<Value = String> {
     let mut pieces: Vec<String> = ControlTokens::default().strings().to_vec();
@@ -381,12 +388,7 @@ proptest! {
             }
             let lines: Vec<fn(&str) -> String> = vec![
                 |_| SEARCH.into(),
-                // As models write: without the grammar's escape.
-                |last| {
-                    format!(
-                        "<function=finish>\n<parameter=answer>own answer</parameter>\n<parameter=explanation>{last}</parameter>\n</function>"
-                    )
-                },
+                finish_with_a_quote,
             ];
             let trace = played(&profile, lines, &document);
             prop_assert!(!trace.reports.is_empty());
@@ -394,6 +396,26 @@ proptest! {
                 prop_assert!(!control.is_in(report), "{}: {report:?}", profile.name);
                 prop_assert!(profile.grammar.read(report, &[]).calls.is_empty(), "{report:?}");
             }
+        }
+    }
+
+    /// (c) A coordinator that quotes a report in its next brief hands no control string on to the next worker.
+    #[test]
+    fn a_brief_carries_no_control_token_to_the_next_worker(document in documents()) {
+        let control = ControlTokens::default();
+        let [_, card, _] = profiles();
+        let worker: Vec<fn(&str) -> String> = vec![|_| SEARCH.into(), finish_with_a_quote];
+        let coordinator: Vec<fn(&str) -> String> = vec![
+            |_| "<function=delegate>\n<parameter=brief>own brief</parameter>\n</function>".into(),
+            |last| format!("<function=delegate>\n<parameter=brief>Check this: {last}</parameter>\n</function>"),
+            |_| "<function=answer>\n<parameter=answer>own answer</parameter>\n</function>".into(),
+        ];
+        let players = Players { worker: Arc::new(Lines(worker)), coordinator: Arc::new(Lines(coordinator)) };
+        let trial = trial(&card, players, ControlTokens::default());
+        let trace = block_on(trial.play(&questions(1)[0], &OnePage::of(&document)));
+        prop_assert_eq!(trace.reports.len(), 2);
+        for talk in &trace.conversations {
+            prop_assert!(!control.is_in(&talk[1].content), "{:?}", talk[1].content);
         }
     }
 

@@ -135,7 +135,7 @@ fn expected(deed: &Misbehaviour) -> Option<(FailureKind, &'static str, bool)> {
             (FailureKind::RateLimited, "the next try would be in 120000 ms and the call has", false)
         }
         Misbehaviour::RateLimited { .. } => (FailureKind::RateLimited, "too many requests at once", true),
-        Misbehaviour::ServerError => (FailureKind::ServerError, "status 500: the model's worker died", true),
+        Misbehaviour::ServerError => (FailureKind::ServerError, "the model's worker died", true),
         Misbehaviour::BadGatewayPage => (FailureKind::ServerError, "status 502", true),
         Misbehaviour::Unavailable => (FailureKind::ServerError, "the model is loading", true),
         Misbehaviour::DoorClosed { .. } => (FailureKind::Unreachable, "connection", true),

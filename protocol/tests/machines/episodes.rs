@@ -89,6 +89,16 @@ fn the_coordinator_is_told_when_all_have_reported_in_the_order_of_its_briefs() {
 }
 
 #[test]
+fn an_answer_told_twice_is_taken_once() {
+    let mut episode = episode();
+    episode.apply(&EpisodeEvent::Admitted);
+    assert!(matches!(episode.apply(&ended(AnswerEnd::Answered)), Some(EpisodeEffect::Grade(_))));
+    assert!(episode.is_answered());
+    assert_eq!(episode.apply(&ended(AnswerEnd::Answered)), None);
+    assert_eq!(episode.apply(&ended(AnswerEnd::NoAnswer)), None, "the first answer stands");
+}
+
+#[test]
 fn counts_too_large_to_add_stay_at_the_largest() {
     let mut episode = episode();
     let brief = |text: &str| Brief { text: text.into(), lease: Amount::default() };
