@@ -32,16 +32,29 @@ pub(crate) fn verdicts(folder: &Path) -> Verdicts {
     records.into_iter().map(|r| (r.key.to_string(), (r.outcome, r.answer, r.workers_spent.tokens))).collect()
 }
 
-/// Model turns that a run has kept.
-pub(crate) fn turns_kept(folder: &Path) -> u32 {
+/// Model turns of a run, as its ledger knows them.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    /// Those that it has an event for which wants them: nobody else may have been asked.
+    pub(crate) wanted: u32,
+    /// Those that were answered.
+    pub(crate) answered: u32,
+}
+
+/// Counts them.
+pub(crate) fn turns(folder: &Path) -> Turns {
     let reader = LedgerReader::open(folder).unwrap();
-    let mut turns = 0;
+    let mut turns = Turns { wanted: 0, answered: 0 };
     for key in reader.planned().unwrap() {
-        let events = reader.history(&key).unwrap().into_values().flatten();
-        turns +=
-            events.filter(|recorded| matches!(recorded.event, Event::Worker(WorkerEvent::Generated { .. }))).count();
+        for recorded in reader.history(&key).unwrap().into_values().flatten() {
+            match recorded.event {
+                Event::Worker(WorkerEvent::Briefed { .. } | WorkerEvent::Observed { .. }) => turns.wanted += 1,
+                Event::Worker(WorkerEvent::Generated { .. }) => turns.answered += 1,
+                _ => {}
+            }
+        }
     }
-    u32::try_from(turns).unwrap()
+    turns
 }
 
 /// An undisturbed run to compare others with.
@@ -63,6 +76,8 @@ impl Undisturbed {
         let verdicts = verdicts(&place.path("runs/undisturbed"));
         let (calls, repeated) = server.asked("undisturbed");
         assert_eq!((verdicts.len(), repeated), (questions, 0));
+        let turns = turns(&place.path("runs/undisturbed"));
+        assert_eq!((turns.wanted, turns.answered), (calls, calls));
         Self { verdicts, distinct: server.distinct("undisturbed"), calls }
     }
 }
@@ -151,9 +166,10 @@ fn is_whole(place: &Place, case: &str, server: &OracleServer) {
         let _is_not_there = std::fs::copy(folder.join(file), copy.join(file));
     }
     verdicts(&copy);
-    let (kept, (all, repeated)) = (turns_kept(&copy), server.asked(case));
+    let (turns, (all, repeated)) = (turns(&copy), server.asked(case));
     let asked = all - repeated;
-    assert!(kept + CONCURRENCY >= asked, "{case}: {asked} turns were asked, {kept} are kept, {CONCURRENCY} in flight");
+    assert!(asked <= turns.wanted, "{case}: {asked} turns were asked before what wants them was kept: {turns:?}");
+    assert!(turns.answered + CONCURRENCY >= asked, "{case}: {asked} turns, {CONCURRENCY} in flight, but {turns:?}");
     std::fs::remove_dir_all(&copy).unwrap();
 }
 
@@ -230,7 +246,7 @@ fn a_killed_fork_is_there_whole_or_not_at_all() {
         std::thread::sleep(Duration::from_micros(rng.random_range(0..80_000)));
         let _end = running.kill();
         if place.path(&folder).join("run.db").exists() {
-            let kept = turns_kept(&place.path(&folder));
+            let kept = turns(&place.path(&folder)).answered;
             assert_eq!(kept, undisturbed.calls, "{folder} holds a part of what it takes over");
         }
     }

@@ -1,7 +1,7 @@
 //! A disk that fills up under a real run: the run fails and says why, what was acknowledged is there, and with more room
 //! the resumed run has the undisturbed verdicts. Small disks are file systems in memory, which only root may mount.
 
-use crate::crash::{Undisturbed, begin, resume, turns_kept, verdicts};
+use crate::crash::{Undisturbed, begin, resume, turns, verdicts};
 use crate::oracle_server::OracleServer;
 use crate::program::{Mount, Place, err, out};
 
@@ -29,9 +29,10 @@ fn a_run_on_a_disk_that_fills_up_keeps_what_was_acknowledged_and_goes_on_with_mo
         assert!(said.contains(&format!("--resume runs/{case}")), "{said}");
         let verified = place.run(&["verify", &format!("runs/{case}")]);
         assert!(verified.status.success(), "{case}: {}", err(&verified));
-        let (kept, (asked, _)) = (turns_kept(&folder), server.asked(&case));
+        let (turns, (asked, _)) = (turns(&folder), server.asked(&case));
         assert!(asked < undisturbed.calls, "{case}: the disk is too large to be full");
-        assert!(kept + CONCURRENCY >= asked, "{case}: {asked} turns were asked, {kept} are kept");
+        assert!(asked <= turns.wanted, "{case}: {asked} turns were asked before what wants them was kept: {turns:?}");
+        assert!(turns.answered + CONCURRENCY >= asked, "{case}: {asked} turns, {CONCURRENCY} in flight, but {turns:?}");
         disk.grow(ENOUGH_KIB);
         let output = place.run(&resume(&case, CONCURRENCY));
         assert!(output.status.success(), "{case}: {}", err(&output));

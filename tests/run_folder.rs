@@ -1,7 +1,7 @@
 //! The folder of a run under other hands: two processes that want to write it, readers while it is written, and places
 //! where nothing can be written. Read-only places are bind mounts, which only root may make.
 
-use crate::crash::{Undisturbed, begin, resume, turns_kept, verdicts};
+use crate::crash::{Undisturbed, begin, resume, turns, verdicts};
 use crate::oracle_server::OracleServer;
 use crate::program::{Mount, Place, err, out};
 
@@ -39,7 +39,7 @@ fn a_second_writer_is_refused_by_name_while_readers_are_not() {
         assert_eq!(read.status.code(), Some(0), "{verb}: {}", err(&read));
         assert!(!out(&read).is_empty());
     }
-    assert_eq!(turns_kept(&place.path("runs/live")), ALL_WAIT - CONCURRENCY);
+    assert_eq!(turns(&place.path("runs/live")).answered, ALL_WAIT - CONCURRENCY);
 
     server.release();
     assert_eq!(running.end().code, Some(0));
@@ -97,7 +97,7 @@ fn a_killed_run_is_read_whole_where_nothing_can_be_written() {
         "it is in the log, not in the database"
     );
     let Some(_mount) = Mount::read_only(&place.path("runs"), &place.path("read")) else { return };
-    assert_eq!(turns_kept(&place.path("read/killed")), ALL_WAIT - CONCURRENCY);
+    assert_eq!(turns(&place.path("read/killed")).answered, ALL_WAIT - CONCURRENCY);
     let reads: [&[&str]; 4] = [
         &["verify", "read/killed"],
         &["report", "read/killed", "--print-only"],

@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM as a person and a scheduler send them to a real run: once lets those inside end and nobody new
 //! enter, twice stops at once, and whatever comes after, the resumed run has the undisturbed verdicts.
 
-use crate::crash::{Undisturbed, begin, resume, turns_kept, verdicts};
+use crate::crash::{Undisturbed, begin, resume, turns, verdicts};
 use crate::oracle_server::OracleServer;
 use crate::program::{Place, Running, err};
 use legwork_actors::ledger::LedgerReader;
@@ -94,7 +94,7 @@ fn two_signals_stop_at_once_and_keep_what_was_acknowledged() {
         assert_eq!(inside, CONCURRENCY as usize, "{case}: those inside are kept as they are");
         assert!(end.err.contains(&format!("{} episodes have not ended", QUESTIONS - ended)), "{}", end.err);
         let folder = stand.place.path("runs").join(case);
-        assert_eq!(turns_kept(&folder), ALL_WAIT - CONCURRENCY, "every turn that was answered is kept");
+        assert_eq!(turns(&folder).answered, ALL_WAIT - CONCURRENCY, "every turn that was answered is kept");
         assert!(!folder.join("run.db-wal").exists(), "the ledger is closed");
         assert_eq!(stand.resumed(case), CONCURRENCY, "{case}: the turns in flight and no others are asked again");
     }
