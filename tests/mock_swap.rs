@@ -1,9 +1,11 @@
 //! Swapping an actor for a mock: one line in a test, one line in a TOML file. The README shows both.
 
+use crate::program::{Place, err};
 use crate::stage;
 use legwork_actors::cast::role;
 use legwork_actors::coordinator::{CoordinatorArgs, CoordinatorMsg, Decision};
 use legwork_actors::episode::EpisodeMsg;
+use legwork_actors::ledger::LedgerReader;
 use legwork_actors::run::RunEnd;
 use legwork_actors::stage::Stage;
 use legwork_protocol::budget::Amount;
@@ -73,4 +75,24 @@ async fn a_coordinator_of_ones_own_is_swapped_in_one_line() {
     .await;
     assert_eq!(end, RunEnd::Complete);
     assert!(records.iter().all(|record| record.outcome == Outcome::NoAnswer && record.workers == 0));
+}
+
+#[test]
+fn a_coordinator_of_lines_and_a_gate_are_swapped_by_a_line_of_toml_each() {
+    let place = Place::new();
+    place.write("lines.toml", "[[line]]\nbriefs = [[\"{question}\", \"{question}\"]]\nanswer = \"from the lines\"\n");
+    place.write(
+        "run.toml",
+        "[cast]\ncoordinator = \"mock:lines.toml\"\ngate = \"mock:stop\"\n[gate]\nmode = \"on\"\n",
+    );
+    let output = place.run(&["eval", "-c", "run.toml", "--questions", "3", "--plain", "--run", "runs/lines"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let reader = LedgerReader::open(&place.path("runs/lines")).unwrap();
+    assert!(reader.manifest().unwrap().mock && reader.manifest().unwrap().inputs.contains_key("coordinator.lines"));
+    for record in reader.records().unwrap() {
+        assert_eq!((record.answer.as_deref(), record.workers), (Some("from the lines"), 2));
+        assert_eq!(record.gate.stops, 2, "each worker is stopped after its first observation");
+    }
+    let replayed = place.run(&["replay", "runs/lines"]);
+    assert!(replayed.status.success(), "what the real actors did replays: {}", err(&replayed));
 }

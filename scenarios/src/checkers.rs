@@ -15,10 +15,13 @@ use crate::desk::Desk;
 use crate::probe::Probe;
 use crate::scenario::Scenario;
 use crate::universe::LifeEnd;
-use legwork_actors::ledger::LedgerReader;
+use legwork_actors::ledger::History;
 use legwork_protocol::coordinator::Script;
+use legwork_protocol::id::EpisodeKey;
 use legwork_protocol::profile::Profile;
+use legwork_protocol::question::Question;
 use legwork_protocol::record::EpisodeRecord;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,8 +59,12 @@ pub struct Case<'a> {
     pub desk: &'a Arc<Desk>,
     /// What was seen.
     pub probe: &'a Arc<Probe>,
-    /// The ledger after it all.
-    pub reader: &'a LedgerReader,
+    /// Every planned episode.
+    pub planned: &'a [EpisodeKey],
+    /// The questions.
+    pub questions: &'a [Arc<Question>],
+    /// What the ledger holds of each planned episode after it all.
+    pub histories: &'a BTreeMap<EpisodeKey, History>,
     /// How each life ended.
     pub lives: &'a [LifeEnd],
     /// Lives after which tasks were still alive, and how many.

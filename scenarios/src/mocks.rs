@@ -1,19 +1,27 @@
 //! Mocks, one file a role. Each is a pure rule with a seed or a script; none of them looks at a clock.
 
+mod board;
 mod coordinator;
 mod gate;
 mod grader;
+mod inference;
 mod instant;
+mod ledger;
 mod library;
 mod oracle;
 mod parts;
+mod retriever;
 mod worker;
 
+pub use board::RecordingBoard;
 pub use coordinator::{Line, Lines, MockCoordinator, Move};
-pub use gate::MockGate;
+pub use gate::{ConstantGate, MockGateModel};
 pub use grader::ConstantGrader;
+pub use inference::MockInference;
 pub use instant::InstantModel;
+pub use ledger::MemoryLedger;
 pub use library::{FixedLibrary, GoldLibrary};
 pub use oracle::{OracleModel, Skill};
 pub use parts::{MockCoordinatorModel, MockJudge};
+pub use retriever::MockRetriever;
 pub use worker::OracleWorker;

@@ -93,7 +93,10 @@ pub fn play_with(scenario: &Scenario, folder: &Path, recast: &Recast) -> Result<
         }
     }
     let reader = LedgerReader::open(folder)?;
-    let records = reader.records()?;
+    let (planned, records) = (reader.planned()?, reader.records()?);
+    let questions: Vec<_> = reader.questions()?.into_iter().map(Arc::new).collect();
+    let histories = planned.iter().map(|key| Ok((key.clone(), reader.history(key)?)));
+    let histories = histories.collect::<Result<BTreeMap<_, _>, ScenarioError>>()?;
     let chain = reader.verify_chain();
     let (events, hash) = chain.as_ref().map(Clone::clone).unwrap_or_default();
     let case = Case {
@@ -102,7 +105,9 @@ pub fn play_with(scenario: &Scenario, folder: &Path, recast: &Recast) -> Result<
         script: None,
         desk: &desk,
         probe: &probe,
-        reader: &reader,
+        planned: &planned,
+        questions: &questions,
+        histories: &histories,
         lives: &lives,
         leaked: &leaked,
         records: &records,

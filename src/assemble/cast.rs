@@ -9,8 +9,9 @@ use legwork_actors::ledger::WriterHandle;
 use legwork_actors::retriever::Library;
 use legwork_actors::stage::Stage;
 use legwork_protocol::coordinator::Script;
+use legwork_protocol::gate::GateDecision;
 use legwork_protocol::retrieval::Page;
-use legwork_scenarios::mocks::{ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker};
+use legwork_scenarios::mocks::{ConstantGate, ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,8 +53,11 @@ pub fn assemble_cast(
     if let Some(verdict) = verdict {
         cast.grader = role("mock: constant", move |_stage: Arc<Stage>| (ConstantGrader(verdict), ()));
     }
-    if settings.gate != "gate" {
-        return Err(nobody("cast.gate", &settings.gate, "gate"));
+    match settings.gate.as_str() {
+        "gate" => {}
+        "mock:stop" => cast.gate = ConstantGate(GateDecision::Stop).role(),
+        "mock:continue" => cast.gate = ConstantGate(GateDecision::Continue).role(),
+        other => return Err(nobody("cast.gate", other, "gate, mock:stop or mock:continue")),
     }
     match settings.coordinator.split_once(':') {
         None if settings.coordinator == "mind" => {}

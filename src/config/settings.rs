@@ -157,7 +157,7 @@ pub struct QdrantServer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CastSettings {
-    /// `mind`, or `scripted:FILE.toml`.
+    /// `mind`, `scripted:FILE.toml`, or `mock:FILE.toml`, an actor of its own that moves as its lines say.
     pub coordinator: String,
     /// `model`, or `mock:oracle`, which reports the gold answer at once.
     pub worker: String,
@@ -165,7 +165,7 @@ pub struct CastSettings {
     pub retriever: String,
     /// `grader`, `mock:correct`, `mock:wrong` or `mock:silent`.
     pub grader: String,
-    /// `gate`.
+    /// `gate`, `mock:stop` or `mock:continue`.
     pub gate: String,
 }
 

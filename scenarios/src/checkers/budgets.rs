@@ -10,13 +10,13 @@ use legwork_protocol::worker::WorkerEvent;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    for key in case.reader.planned().unwrap_or_default() {
-        for (scope, events) in case.reader.history(&key).unwrap_or_default() {
+    for (key, history) in case.histories {
+        for (scope, events) in history {
             let events: Vec<&Event> = events.iter().map(|recorded| &recorded.event).collect();
             match scope {
-                Scope::Worker(_) => worker(case, &key, scope, &events, &mut found),
-                Scope::Coordinator => coordinator(case, &key, &events, &mut found),
-                Scope::Episode => episode(case, &key, &events, &mut found),
+                Scope::Worker(_) => worker(case, key, *scope, &events, &mut found),
+                Scope::Coordinator => coordinator(case, key, &events, &mut found),
+                Scope::Episode => episode(case, key, &events, &mut found),
             }
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let planned = case.reader.planned().unwrap_or_default();
+    let planned = case.planned;
     let due = case.scenario.questions as usize * case.scenario.rounds as usize;
     if planned.len() != due {
         found.push(format!("{} episodes are planned, not {due}", planned.len()));
@@ -27,7 +27,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<String> {
             found.push(format!("episode {key} ended and was never planned"));
         }
     }
-    for key in &planned {
+    for key in planned {
         found.extend(said_twice(case, key));
     }
     if case.lives.last() == Some(&LifeEnd::Complete) {
@@ -40,9 +40,9 @@ pub(super) fn check(case: &Case<'_>) -> Vec<String> {
 
 /// Reports and answers that an episode took for more than one.
 fn said_twice(case: &Case<'_>, key: &EpisodeKey) -> Vec<String> {
-    let history = case.reader.history(key).unwrap_or_default();
     let mut said: BTreeMap<String, u32> = BTreeMap::new();
-    for recorded in history.get(&Scope::Episode).into_iter().flatten() {
+    let events = case.histories.get(key).and_then(|history| history.get(&Scope::Episode));
+    for recorded in events.into_iter().flatten() {
         let Event::Episode(event) = &recorded.event else { continue };
         let what = match event {
             EpisodeEvent::Admitted => "the admission".to_owned(),

@@ -4,7 +4,7 @@ use super::{Recast, STUCK_AFTER};
 use crate::desk::{Desk, Signal};
 use crate::fault::{DiskTrouble, Player};
 use crate::links;
-use crate::mocks::{GoldLibrary, MockCoordinatorModel, MockGate, MockJudge, OracleModel, Skill};
+use crate::mocks::{GoldLibrary, MockCoordinatorModel, MockGateModel, MockJudge, OracleModel, Skill};
 use crate::probe::Probe;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::troubled::{TroubledCounter, TroubledLibrary, TroubledModel};
@@ -195,7 +195,7 @@ fn stage(seat: &Seat<'_>, number: u32) -> Result<Arc<Stage>, ScenarioError> {
             model(Arc::new(OracleModel::new("oracle", profile.grammar, Skill::PERFECT, Duration::ZERO, &shared))),
         ),
         (Route::Coordinator, model(Arc::new(MockCoordinatorModel))),
-        (Route::Gate, model(Arc::new(MockGate))),
+        (Route::Gate, model(Arc::new(MockGateModel))),
         (Route::Judge, model(Arc::new(MockJudge))),
     ]);
     let library = Arc::new(TroubledLibrary::new(
