@@ -119,7 +119,7 @@ impl Moment {
         match kind {
             0 => Moment::Creation(micros(rng, 50_000)),
             3 => Moment::Admission(micros(rng, 20_000)),
-            6 => Moment::Reports(micros(rng, 15_000)),
+            6 => Moment::Reports(micros(rng, 6_000)),
             _ => Moment::Requests(rng.random_range(asked..=calls.max(asked)), micros(rng, 6_000)),
         }
     }
