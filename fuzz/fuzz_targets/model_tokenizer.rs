@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| legwork_fuzz::readers::model::tokenizer(bytes));
+libfuzzer_sys::fuzz_target!(
+    init: legwork_fuzz::on_a_library(legwork_fuzz::ALLOCATION_MAX_BYTES),
+    |bytes: &[u8]| legwork_fuzz::readers::model::tokenizer(bytes)
+);

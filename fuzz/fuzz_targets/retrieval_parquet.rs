@@ -1,7 +1,6 @@
 #![no_main]
-// The parquet library panics over some damaged pages and our reader catches that: only a panic that gets out of the
-// reader may end the process.
+
 libfuzzer_sys::fuzz_target!(
-    init: std::panic::set_hook(Box::new(|_| ())),
+    init: legwork_fuzz::on_a_library(legwork_fuzz::PAGE_MAX_BYTES),
     |bytes: &[u8]| legwork_fuzz::readers::retrieval::parquet(bytes)
 );

@@ -4,9 +4,21 @@
 pub mod readers;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The largest single allocation that inputs of a few kilobytes can justify, in bytes.
-const ALLOCATION_MAX_BYTES: usize = 256 << 20;
+pub const ALLOCATION_MAX_BYTES: usize = 256 << 20;
+/// What a page of parquet may be unpacked to by the library, whatever it was packed from; a header cannot claim more.
+pub const PAGE_MAX_BYTES: usize = 1 << 31;
+
+static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(ALLOCATION_MAX_BYTES);
+
+/// For readers on a library that panics over damaged files, where the reader catches that: only a panic that gets out of the
+/// reader ends the process, and one allocation may be so large.
+pub fn on_a_library(allocation_max_bytes: usize) {
+    LIMIT_BYTES.store(allocation_max_bytes, Ordering::Relaxed);
+    std::panic::set_hook(Box::new(|_| ()));
+}
 
 /// The system's allocator with a limit. Memory that is asked for and never touched shows in no other figure.
 struct Limited;
@@ -16,8 +28,9 @@ static ALLOCATOR: Limited = Limited;
 
 /// Ends the process so that libFuzzer keeps the input.
 fn refuse(bytes: usize) {
-    if bytes > ALLOCATION_MAX_BYTES {
-        eprintln!("one allocation of {bytes} bytes was asked for; an input of this size justifies none such");
+    if bytes > LIMIT_BYTES.load(Ordering::Relaxed) {
+        let from = std::backtrace::Backtrace::force_capture();
+        eprintln!("one allocation of {bytes} bytes was asked for; an input of this size justifies none such\n{from}");
         std::process::abort();
     }
 }

@@ -2,6 +2,7 @@
 //! it as text is encoded as text.
 
 use crate::error::ModelError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// The largest tokenizer file, in bytes.
@@ -25,7 +26,7 @@ impl Tokenizer {
         if bytes > FILE_MAX_BYTES {
             return Err(wrong(format!("expected at most {FILE_MAX_BYTES} bytes, got {bytes}")));
         }
-        let mut inner = tokenizers::Tokenizer::from_file(path).map_err(|error| wrong(error.to_string()))?;
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_file(path)).map_err(wrong)?;
         // Special tokens that stand in a text are text; the template adds the real ones by id.
         inner.set_encode_special_tokens(true);
         Ok(Self { name: path.display().to_string(), inner })
@@ -41,8 +42,8 @@ impl Tokenizer {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, ModelError> {
-        let encoded = self.inner.encode_fast(text, false);
-        let encoded = encoded.map_err(|error| ModelError::Encode { bytes: text.len(), detail: error.to_string() })?;
+        let encoded = guarded(|| self.inner.encode_fast(text, false));
+        let encoded = encoded.map_err(|detail| ModelError::Encode { bytes: text.len(), detail })?;
         Ok(encoded.get_ids().to_vec())
     }
 
@@ -51,9 +52,8 @@ impl Tokenizer {
     /// # Errors
     /// If the tokenizer refuses the ids.
     pub fn decode(&self, ids: &[u32], skip_control: bool) -> Result<String, ModelError> {
-        self.inner
-            .decode(ids, skip_control)
-            .map_err(|error| ModelError::Decode { count: ids.len(), detail: error.to_string() })
+        guarded(|| self.inner.decode(ids, skip_control))
+            .map_err(|detail| ModelError::Decode { count: ids.len(), detail })
     }
 
     /// Tokens of a text. A text that the tokenizer refuses counts a token a byte: never too few.
@@ -69,5 +69,30 @@ impl Tokenizer {
     /// Every token that was added beside the vocabulary: control tokens and markers such as `<think>`.
     pub fn added_tokens(&self) -> Vec<String> {
         self.inner.get_added_tokens_decoder().into_values().map(|token| token.content).collect()
+    }
+}
+
+/// The library has assertions that damaged files trip, some when they are read and some when they are used. A damaged file
+/// is the file's fault and not the program's, so such a panic ends here as an error.
+fn guarded<T>(use_it: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(use_it)) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("the tokenizer library gave up on the file; fetch it anew".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_makes_the_library_panic_is_refused_by_name() {
+        let path = std::env::temp_dir().join(format!("legwork-tokenizer-{}.json", std::process::id()));
+        let text = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":null,
+            "post_processor":null,"decoder":{"type":"Sequence" "decoders":[]},"model":{"type":"BPE","vocab":{},"merges":[]}}"#;
+        std::fs::write(&path, text).unwrap();
+        let error = Tokenizer::open(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("legwork-tokenizer-") && error.contains("gave up on the file"), "{error}");
     }
 }

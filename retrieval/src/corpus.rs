@@ -5,6 +5,7 @@
 
 mod jsonl;
 mod lines;
+mod pages;
 mod parquet;
 mod trec;
 

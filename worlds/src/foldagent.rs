@@ -3,6 +3,7 @@
 
 use crate::error::{Place, WorldError};
 use crate::jsonl::Seen;
+use crate::pages::CheckedFile;
 use crate::plain::{not_empty, take_question};
 use legwork_protocol::id::QuestionId;
 use legwork_protocol::question::Question;
@@ -77,6 +78,7 @@ fn rows<R: ChunkReader + 'static>(name: &str, source: R) -> Result<FoldAgent, Wo
     let reader = SerializedFileReader::new(source).map_err(|error| bad(error.to_string()))?;
     check_claims(&reader).map_err(bad)?;
     let projection = projection(&reader).map_err(bad)?;
+    let reader = CheckedFile(reader);
     let rows = reader.get_row_iter(Some(projection)).map_err(|error| bad(error.to_string()))?;
     let mut seen = Seen::default();
     let mut found = FoldAgent::default();

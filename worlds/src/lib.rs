@@ -13,6 +13,8 @@ pub mod foldagent;
 mod jsonl;
 pub mod multihop;
 pub mod obfuscation;
+#[path = "../../retrieval/src/corpus/pages.rs"]
+mod pages;
 pub mod plain;
 pub mod qrels;
 pub mod world;

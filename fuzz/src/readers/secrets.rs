@@ -13,10 +13,7 @@ const KEY_MIN_BYTES: usize = 4;
 pub fn redacted(bytes: &[u8]) {
     let text = text(bytes);
     let (key, around) = first_line(&text);
-    let masked = redact_urls(around);
-    assert_eq!(redact_urls(&masked), masked, "a second pass finds nothing to do");
-    let url = BaseUrl::new(around);
-    assert_eq!(url.to_string(), masked);
+    assert_eq!(BaseUrl::new(around).to_string(), redact_urls(around));
 
     let can_be_sent = key.bytes().all(|byte| byte.is_ascii_graphic()) && key.len() >= KEY_MIN_BYTES;
     if !can_be_sent || key.contains(OF_THE_MASK) {

@@ -11,17 +11,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Direct {
     purse: WorkersPurse,
+    ended: bool,
 }
 
 impl Direct {
     /// A direct coordinator.
     pub fn new(profile: Arc<Profile>) -> Self {
-        Self { purse: WorkersPurse::new(&profile) }
+        Self { purse: WorkersPurse::new(&profile), ended: false }
     }
-}
 
-impl Coordinator for Direct {
-    fn apply(&mut self, event: &CoordinatorEvent) -> Option<CoordinatorEffect> {
+    fn go_on(&mut self, event: &CoordinatorEvent) -> Option<CoordinatorEffect> {
         match event {
             CoordinatorEvent::Asked { question, .. } => {
                 let (briefs, refused) = self.purse.lend(vec![question.clone()]);
@@ -36,6 +35,17 @@ impl Coordinator for Direct {
             | CoordinatorEvent::GenerationFailed { .. }
             | CoordinatorEvent::Observed { .. } => None,
         }
+    }
+}
+
+impl Coordinator for Direct {
+    fn apply(&mut self, event: &CoordinatorEvent) -> Option<CoordinatorEffect> {
+        if self.ended {
+            return None;
+        }
+        let effect = self.go_on(event);
+        self.ended = matches!(effect, Some(CoordinatorEffect::Answer(_)));
+        effect
     }
 
     fn opening(&self, _question: &str) -> Vec<String> {

@@ -62,12 +62,37 @@ pub struct Scripted {
     question: String,
     next: usize,
     best: Option<WorkerReport>,
+    ended: bool,
 }
 
 impl Scripted {
     /// A coordinator that follows `step`.
     pub fn new(profile: Arc<Profile>, step: ScriptStep) -> Self {
-        Self { step, purse: WorkersPurse::new(&profile), question: String::new(), next: 0, best: None }
+        Self { step, purse: WorkersPurse::new(&profile), question: String::new(), next: 0, best: None, ended: false }
+    }
+
+    fn take(&mut self, event: &CoordinatorEvent) -> Option<CoordinatorEffect> {
+        match event {
+            CoordinatorEvent::Asked { question, .. } => {
+                self.question = question.clone();
+                self.go_on()
+            }
+            CoordinatorEvent::Reported { reports, .. } => {
+                self.purse.take_back(reports);
+                let answered = |report: &&WorkerReport| report.answer.as_deref().is_some_and(|a| !a.trim().is_empty());
+                if let Some(report) = reports.iter().rev().find(answered).or(reports.last()) {
+                    self.best = Some(report.clone());
+                }
+                self.go_on()
+            }
+            CoordinatorEvent::Cancelled => Some(CoordinatorEffect::Answer(Box::new(FinalAnswer::without_answer(
+                AnswerEnd::Cancelled,
+                Amount::default(),
+            )))),
+            CoordinatorEvent::Generated { .. }
+            | CoordinatorEvent::GenerationFailed { .. }
+            | CoordinatorEvent::Observed { .. } => None,
+        }
     }
 
     fn go_on(&mut self) -> Option<CoordinatorEffect> {
@@ -100,27 +125,12 @@ impl Scripted {
 
 impl Coordinator for Scripted {
     fn apply(&mut self, event: &CoordinatorEvent) -> Option<CoordinatorEffect> {
-        match event {
-            CoordinatorEvent::Asked { question, .. } => {
-                self.question = question.clone();
-                self.go_on()
-            }
-            CoordinatorEvent::Reported { reports, .. } => {
-                self.purse.take_back(reports);
-                let answered = |report: &&WorkerReport| report.answer.as_deref().is_some_and(|a| !a.trim().is_empty());
-                if let Some(report) = reports.iter().rev().find(answered).or(reports.last()) {
-                    self.best = Some(report.clone());
-                }
-                self.go_on()
-            }
-            CoordinatorEvent::Cancelled => Some(CoordinatorEffect::Answer(Box::new(FinalAnswer::without_answer(
-                AnswerEnd::Cancelled,
-                Amount::default(),
-            )))),
-            CoordinatorEvent::Generated { .. }
-            | CoordinatorEvent::GenerationFailed { .. }
-            | CoordinatorEvent::Observed { .. } => None,
+        if self.ended {
+            return None;
         }
+        let effect = self.take(event);
+        self.ended = matches!(effect, Some(CoordinatorEffect::Answer(_)));
+        effect
     }
 
     fn opening(&self, _question: &str) -> Vec<String> {

@@ -190,5 +190,7 @@ fn cancelling_any_mind_ends_it() {
         let mut mind = mind(kind, |_| {}, None);
         asked(mind.as_mut());
         assert_eq!(answer(mind.apply(&CoordinatorEvent::Cancelled)).end, AnswerEnd::Cancelled, "{kind:?}");
+        assert_eq!(mind.apply(&CoordinatorEvent::Cancelled), None, "nothing follows an answer of {kind:?}");
+        assert_eq!(tell(mind.as_mut(), vec![report(Some("Ulm"), ReportStatus::Finished, 9)]), None, "{kind:?}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Only these columns are read, a row group's pages at a time. It refuses numbers as ids, as the JSON reader does.
 
+use super::pages::CheckedFile;
 use super::{Document, DocumentReader};
 use crate::error::RetrievalError;
 use ::parquet::basic::{ConvertedType, Type as Physical};
@@ -32,7 +33,7 @@ impl ParquetReader {
         let reader = guarded(|| SerializedFileReader::new(file)).map_err(broken)?;
         let root = reader.metadata().file_metadata().schema().clone();
         let projection = projection(path, &root)?;
-        let rows = RowIter::from_file_into(Box::new(reader))
+        let rows = RowIter::from_file_into(Box::new(CheckedFile(reader)))
             .project(Some(projection))
             .map_err(|error| broken(error.to_string()))?
             .with_batch_size(BATCH_ROWS);
