@@ -19,7 +19,7 @@ pub enum RunError {
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A file in it.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}; make it writable or make room, then try again", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -101,7 +101,8 @@ impl OpenRun {
         }
     }
 
-    /// Writes report.html, report.md and report.json into its folder; returns their paths.
+    /// Writes report.html, report.md and report.json into its folder; returns their paths. Each is made beside its place
+    /// and moved there whole: a full disk or a kill leaves the one before as it was.
     ///
     /// # Errors
     /// Records that do not fit the plan, or a folder that cannot be written.
@@ -111,8 +112,12 @@ impl OpenRun {
         let mut written = Vec::new();
         for (name, format) in files {
             let path = self.folder.join(name);
-            std::fs::write(&path, render(summary, &provenance, format)?)
-                .map_err(|source| RunError::Io { path: path.clone(), source })?;
+            let making = self.folder.join(format!("{name}.making"));
+            let page = render(summary, &provenance, format)?;
+            std::fs::write(&making, page).and_then(|()| std::fs::rename(&making, &path)).map_err(|source| {
+                let _half_a_page = std::fs::remove_file(&making);
+                RunError::Io { path: path.clone(), source }
+            })?;
             written.push(path);
         }
         Ok(written)

@@ -23,8 +23,9 @@ fn a_run_on_a_disk_that_fills_up_keeps_what_was_acknowledged_and_goes_on_with_mo
         let output = place.run(&begin(&case, CONCURRENCY));
         let said = err(&output);
         assert_eq!(output.status.code(), Some(1), "{case}: {said}");
-        for told in ["is full", "make room", "--resume", "\nlegwork: "] {
-            assert!(said.contains(told), "{case}: {told:?} in {said}");
+        let last = said.lines().last().unwrap_or_default();
+        for told in ["legwork: ", "is full", "make room", "--resume"] {
+            assert!(last.contains(told), "{case}: {told:?} in {last:?} of {said}");
         }
         assert!(said.contains(&format!("--resume runs/{case}")), "{said}");
         let verified = place.run(&["verify", &format!("runs/{case}")]);

@@ -9,6 +9,7 @@ mod house;
 mod mock_swap;
 mod oracle_server;
 mod program;
+mod read_only;
 mod restarts;
 mod run_folder;
 mod signals;

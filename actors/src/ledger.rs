@@ -103,7 +103,8 @@ impl Actor for Ledger {
         match message {
             LedgerMsg::Append(append, reply) => writer.append(append, reply).await,
             LedgerMsg::Recall(episode, scope, reply) => writer.recall(episode, scope, reply).await,
-            LedgerMsg::Broken(failure) => return Err(failure.into()),
+            // Only what happened: whoever hears of this death knows that it is the ledger's.
+            LedgerMsg::Broken(failure) => return Err(failure.detail.into()),
             LedgerMsg::Close(reply) => {
                 writer.close().await;
                 reply.send(());

@@ -15,7 +15,7 @@ use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, QuestionId};
 use legwork_protocol::question::Question;
 use legwork_protocol::record::EpisodeRecord;
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus, Message, SupervisionEvent};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +188,9 @@ impl Actor for Run {
                 state.errands.remove(&key);
                 match recalled {
                     Ok(history) => state.start_episode(&myself, key, history, lost).await,
+                    // A ledger that is dead cannot say of what. This run is its supervisor, hears that next, and ends
+                    // with it.
+                    Err(_) if state.is_ledger_dead() => {}
                     Err(failure) => state.end(&myself, RunEnd::Failed(failure)).await,
                 }
             }
@@ -361,6 +364,11 @@ impl RunState {
                 Failure::new(FailureKind::ActorDied, format!("the {name} actor died too often, last of: {reason}"));
             self.end(myself, RunEnd::Failed(failure)).await;
         }
+    }
+
+    fn is_ledger_dead(&self) -> bool {
+        let status = self.stage.ledger.actor().map(|ledger| ledger.get_status());
+        matches!(status, Some(ActorStatus::Stopping | ActorStatus::Stopped))
     }
 
     /// Lets the ledger write what it has, then ends everything.

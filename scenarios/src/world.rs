@@ -42,7 +42,7 @@ fn question(number: u32) -> Question {
         id: format!("s{number}").into(),
         text: format!("In which town was the keeper of box {number} born?"),
         answers: vec![town(number)],
-        tier: if number % 2 == 0 { "even" } else { "odd" }.to_owned(),
+        tier: if number.is_multiple_of(2) { "even" } else { "odd" }.to_owned(),
         gold: vec![second.clone()],
         evidence: vec![first.clone(), second.clone()],
         decomposition: vec![

@@ -11,7 +11,9 @@ use legwork_actors::stage::Stage;
 use legwork_protocol::coordinator::Script;
 use legwork_protocol::gate::GateDecision;
 use legwork_protocol::retrieval::Page;
-use legwork_scenarios::mocks::{ConstantGate, ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker};
+use legwork_scenarios::mocks::{
+    ConstantGate, ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker,
+};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -30,16 +30,18 @@ pub(super) fn run(args: &ReportArgs) -> Result<Ended, VerbError> {
     let folder = folder(args.run.as_deref())?;
     let run = OpenRun::open(&folder)?;
     let summary = run.summary(args.resamples)?;
-    if !args.print_only {
-        run.write_reports(&summary)?.iter().for_each(|path| output::note(&format!("wrote {}", path.display())));
-    }
     let format = match (args.json, args.markdown) {
         (true, _) => Format::Json,
         (_, true) => Format::Markdown,
         _ => Format::Text(Charset::Unicode),
     };
     let provenance = [run.provenance(format!("{} on {}", run.manifest.profile.name, run.manifest.world))];
+    // Printed first: that needs no place to write to.
     output::print(&render(&summary, &provenance, format)?);
+    if !args.print_only {
+        let written = run.write_reports(&summary).map_err(|error| format!("{error}; --print-only writes no files"))?;
+        written.iter().for_each(|path| output::note(&format!("wrote {}", path.display())));
+    }
     Ok(Ended::Done)
 }
 

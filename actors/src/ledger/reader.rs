@@ -33,7 +33,7 @@ pub struct StoredEvent {
 }
 
 impl LedgerReader {
-    /// Opens the run in a folder.
+    /// Opens the run in a folder. What is read is the run as it is now, even while another process goes on with it.
     pub fn open(folder: &Path) -> Result<Self, LedgerError> {
         let path = folder.join(RUN_DB);
         if !path.exists() {
@@ -41,9 +41,11 @@ impl LedgerReader {
         }
         // A run that was killed leaves a write-ahead log behind, and reading that needs a writable file.
         let connection = match open_connection(&path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            Err(LedgerError::Sqlite { .. }) => open_connection(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            Err(LedgerError::Sqlite { .. } | LedgerError::ReadOnly { .. }) => open_unwritable(&path)?,
             other => other?,
         };
+        // One transaction over all that is read: records and events of a live run belong to one moment.
+        connection.execute_batch("BEGIN").map_err(|source| LedgerError::sqlite("begin to read", &path, source))?;
         Ok(Self { connection, path })
     }
 
@@ -195,6 +197,25 @@ impl LedgerReader {
         };
         read().map_err(|source| LedgerError::sqlite("read episodes", &self.path, source))
     }
+}
+
+/// Opens a run in a place where nothing can be written. There SQLite reads a write-ahead log only with its index beside
+/// it, which a killed run leaves and a copy may lack. A run that was closed has no log: then the database is the whole
+/// run, nobody can be writing it, and SQLite is told so, as it would otherwise want to make both files.
+fn open_unwritable(path: &Path) -> Result<Connection, LedgerError> {
+    let has_log = ["db-wal", "db-journal"].iter().any(|kind| path.with_extension(kind).exists());
+    if has_log {
+        return open_connection(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    }
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    open_connection(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }
 
 /// The events of an episode, or of one scope of it, by scope.

@@ -170,6 +170,20 @@ fn a_resume_names_what_differs_and_takes_only_what_is_accepted() {
     assert_eq!(LedgerReader::open(folder.path()).unwrap().accepted().unwrap().len(), 3);
 }
 
+#[test]
+fn a_reader_sees_the_run_of_one_moment_while_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = create(folder.path());
+    store.append(&[append(key(0, "1"), 0, 3)]).unwrap();
+    let reader = LedgerReader::open(folder.path()).unwrap();
+    assert_eq!(reader.verify_chain().unwrap().0, 1);
+    store.append(&[append(key(0, "1"), 1, 3), append(key(0, "01"), 0, 3)]).unwrap();
+    assert_eq!(reader.verify_chain().unwrap().0, 1, "what came later is of a later moment");
+    assert_eq!(reader.begun().unwrap().len(), 1);
+    drop(reader);
+    assert_eq!(LedgerReader::open(folder.path()).unwrap().verify_chain().unwrap().0, 3);
+}
+
 #[tokio::test]
 async fn after_a_failed_write_nothing_more_is_acknowledged() {
     let folder = tempfile::tempdir().unwrap();

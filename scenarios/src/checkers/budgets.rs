@@ -87,10 +87,10 @@ fn episode(case: &Case<'_>, key: &EpisodeKey, events: &[&Event], found: &mut Vec
                     found.push(format!("{key} worker/{worker} was lent {lent:?} and spent {:?}", report.spent));
                 }
             }
-            EpisodeEvent::Answered(answer) => {
-                if answer.spent.tokens > settings.budget_tokens || answer.spent.served_ms > settings.served_max_ms {
-                    found.push(format!("the coordinator of {key} spent {:?}", answer.spent));
-                }
+            EpisodeEvent::Answered(answer)
+                if answer.spent.tokens > settings.budget_tokens || answer.spent.served_ms > settings.served_max_ms =>
+            {
+                found.push(format!("the coordinator of {key} spent {:?}", answer.spent));
             }
             _ => {}
         }
