@@ -3,37 +3,53 @@
 
 use arc_swap::ArcSwapOption;
 use legwork_protocol::failure::{Failure, FailureKind};
-use ractor::{ActorRef, Message};
+use ractor::{ActorId, ActorRef, Message};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+
+/// The successor of a dead actor is waited for at most so long. A supervisor needs microseconds, or has none to give.
+pub const SUCCESSOR_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where an actor can be reached. Cloning shares it; a supervisor points it at the successor of a dead actor.
 pub struct Address<M> {
     name: &'static str,
     actor: Arc<ArcSwapOption<ActorRef<M>>>,
+    moved: Arc<Notify>,
+    inherited: bool,
 }
 
 impl<M> Clone for Address<M> {
     fn clone(&self) -> Self {
-        Self { name: self.name, actor: Arc::clone(&self.actor) }
+        Self {
+            name: self.name,
+            actor: Arc::clone(&self.actor),
+            moved: Arc::clone(&self.moved),
+            inherited: self.inherited,
+        }
     }
 }
 
 impl<M: Message> Address<M> {
-    /// An address at which nobody lives yet.
+    /// An address at which nobody lives yet, and where a dead actor is followed by another.
     pub fn vacant(name: &'static str) -> Self {
-        Self { name, actor: Arc::new(ArcSwapOption::empty()) }
+        Self { name, actor: Arc::new(ArcSwapOption::empty()), moved: Arc::new(Notify::new()), inherited: true }
+    }
+
+    /// The address of an actor whose death nobody survives.
+    pub fn without_successor(name: &'static str) -> Self {
+        Self { inherited: false, ..Self::vacant(name) }
     }
 
     /// Points it at an actor.
     pub fn point_at(&self, actor: ActorRef<M>) {
         self.actor.store(Some(Arc::new(actor)));
+        self.moved.notify_waiters();
     }
 
     /// Whether this actor lives here.
-    pub fn is_at(&self, id: ractor::ActorId) -> bool {
+    pub fn is_at(&self, id: ActorId) -> bool {
         self.actor.load().as_ref().is_some_and(|actor| actor.get_id() == id)
     }
 
@@ -50,7 +66,8 @@ impl<M: Message> Address<M> {
     }
 
     /// Asks at once; the future waits for the reply, at most `lost_after`: a longer silence means that the reply
-    /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not.
+    /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not. If the actor has
+    /// died, its successor is there when the failure comes back: whoever asks again asks somebody alive.
     pub fn ask<T: Send + 'static>(
         &self,
         lost_after: Duration,
@@ -59,20 +76,43 @@ impl<M: Message> Address<M> {
         let name = self.name;
         let died = move |what: &str| Failure::new(FailureKind::ActorDied, format!("{name} actor {what}"));
         let (reply, owed) = reply();
-        let sent = match self.actor.load().as_ref() {
+        let asked = self.actor.load_full();
+        let sent = match &asked {
             Some(actor) => actor.cast(make(reply)).map_err(|_| died("is dead")),
             None => Err(died("is not running")),
         };
+        let asked = asked.map(|actor| actor.get_id());
+        let here = self.clone();
         async move {
-            sent?;
+            if let Err(failure) = sent {
+                here.until_inherited(asked).await;
+                return Err(failure);
+            }
             match tokio::time::timeout(lost_after, owed).await {
                 Ok(Ok(answer)) => Ok(answer),
-                Ok(Err(_dropped)) => Err(died("ended without a reply")),
+                Ok(Err(_dropped)) => {
+                    here.until_inherited(asked).await;
+                    Err(died("ended without a reply"))
+                }
                 Err(_elapsed) => Err(Failure::new(
                     FailureKind::TimedOut,
                     format!("{name} actor gave no reply within {} ms", lost_after.as_millis()),
                 )),
             }
+        }
+    }
+}
+
+impl<M: Message> Address<M> {
+    /// Returns when another than `dead` lives here, or after [`SUCCESSOR_WITHIN`]; at once where none will.
+    async fn until_inherited(&self, dead: Option<ActorId>) {
+        let Some(dead) = dead.filter(|_| self.inherited) else { return };
+        let moved = self.moved.notified();
+        tokio::pin!(moved);
+        // Enabled before looking, so that a move in between is not missed.
+        moved.as_mut().enable();
+        if self.is_at(dead) {
+            let _nobody_came = tokio::time::timeout(SUCCESSOR_WITHIN, moved).await;
         }
     }
 }

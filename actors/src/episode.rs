@@ -376,7 +376,6 @@ impl EpisodeState {
                 if graded.is_ok() {
                     break;
                 }
-                tokio::task::yield_now().await;
             }
             Some(EpisodeMsg::Graded(graded))
         };

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// Answers kept for queries asked again, at most.
 pub const CACHED_ANSWERS_MAX: usize = 4096;
 
+/// A lookup whose retriever died is asked of its successors, so often in all.
+pub const LOOKUP_ATTEMPTS_MAX: u32 = 3;
+
 /// What a retriever is asked.
 #[derive(Debug)]
 pub enum RetrieverMsg {
@@ -107,7 +110,7 @@ impl Actor for Retriever {
 
 impl Stage {
     /// Carries lookups out side by side. Returns their answers in order and how long the slowest was served, in
-    /// milliseconds. A retriever that died is asked once more, since it will have been restarted.
+    /// milliseconds. A retriever that died is followed by another, who is asked again.
     pub async fn look_up(&self, lookups: Vec<Lookup>) -> (Vec<LookupAnswer>, u64) {
         let began_ms = self.clock.elapsed_ms();
         let answers = futures::future::join_all(lookups.into_iter().map(|lookup| self.look_up_one(lookup))).await;
@@ -115,11 +118,13 @@ impl Stage {
     }
 
     async fn look_up_one(&self, lookup: Lookup) -> LookupAnswer {
+        let died =
+            |answer: &LookupAnswer| matches!(answer, LookupAnswer::Failed(why) if why.kind == FailureKind::ActorDied);
         let mut answer = self.ask_retriever(&lookup).await;
-        if let LookupAnswer::Failed(failure) = &answer
-            && failure.kind == FailureKind::ActorDied
-        {
-            tokio::task::yield_now().await;
+        for _again in 1..LOOKUP_ATTEMPTS_MAX {
+            if !died(&answer) {
+                break;
+            }
             answer = self.ask_retriever(&lookup).await;
         }
         self.board.tell(crate::board::BoardMsg::LookedUp);

@@ -135,7 +135,7 @@ impl Stage {
             retriever: Address::vacant("retriever"),
             grader: Address::vacant("grader"),
             gate: Address::vacant("gate"),
-            ledger: Address::vacant("ledger"),
+            ledger: Address::without_successor("ledger"),
             board: Address::vacant("board"),
         })
     }

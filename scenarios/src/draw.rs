@@ -60,7 +60,15 @@ fn fault(rng: &mut ChaCha8Rng, harms: &[Harm]) -> Fault {
 pub fn changes_no_verdict(scenario: &Scenario) -> bool {
     let roomy = scenario.worker_turns_max.is_none() && scenario.worker_budget_tokens.is_none();
     let strikes: u32 = scenario.faults.iter().map(|fault| fault.times).sum();
-    roomy && strikes <= 2 && scenario.faults.iter().all(is_healed_by_itself)
+    // A call that is given up after all its patience costs time of the budget; two such calls may be all of it.
+    let given_up: u32 =
+        scenario.faults.iter().filter(|fault| costs_patience(fault.harm)).map(|fault| fault.times).sum();
+    roomy && strikes <= 2 && given_up <= 1 && scenario.faults.iter().all(is_healed_by_itself)
+}
+
+fn costs_patience(harm: Harm) -> bool {
+    let model = [ModelTrouble::Hang, ModelTrouble::TimedOut].map(Harm::Model);
+    model.contains(&harm) || harm == Harm::Lose(Link::Inference)
 }
 
 fn is_healed_by_itself(fault: &Fault) -> bool {

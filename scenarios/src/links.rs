@@ -62,26 +62,35 @@ pub fn interpose(cast: Cast, desk: &Arc<Desk>, probe: &Arc<Probe>) -> Cast {
     }
 }
 
-/// Puts faults in the way of a reply that is owed; `seen` sees the answer first.
-pub(crate) fn interposed<T: Send + 'static>(
-    mut owed_to: Reply<T>,
-    link: Link,
-    desk: &Arc<Desk>,
-    seen: impl FnOnce(&T) + Send + 'static,
-) -> Reply<T> {
-    let (inner, owed) = reply();
+/// Puts faults in the way of a reply that is owed. `witness`, if there is one, sees the answer first, and also if
+/// nobody waits for it any more.
+pub(crate) fn interposed<T, W>(mut owed_to: Reply<T>, link: Link, desk: &Arc<Desk>, witness: Option<W>) -> Reply<T>
+where
+    T: Send + 'static,
+    W: FnOnce(&T) + Send + 'static,
+{
+    let (inner, mut owed) = reply();
     let desk = Arc::clone(desk);
     tokio::spawn(async move {
         let answer = tokio::select! {
             biased;
-            // The asker has gone: dropping `owed` tells whoever works on the answer.
-            () = owed_to.abandoned() => return,
-            answer = owed => match answer {
+            () = owed_to.abandoned() => {
+                // The asker has gone: dropping `owed` tells whoever works on the answer, unless somebody else looks.
+                if let Some(witness) = witness
+                    && let Ok(answer) = (&mut owed).await
+                {
+                    witness(&answer);
+                }
+                return;
+            }
+            answer = &mut owed => match answer {
                 Ok(answer) => answer,
                 Err(_nobody_answers) => return,
             },
         };
-        seen(&answer);
+        if let Some(witness) = witness {
+            witness(&answer);
+        }
         for fault in desk.strike(Occasion::Reply(link)) {
             match fault.harm {
                 Harm::Lose(_) => return owed_to.abandoned().await,

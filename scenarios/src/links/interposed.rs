@@ -10,6 +10,11 @@ use legwork_actors::inference::InferenceMsg;
 use legwork_actors::retriever::RetrieverMsg;
 use std::sync::Arc;
 
+/// No witness of a reply.
+fn unseen<T>() -> Option<fn(&T)> {
+    None
+}
+
 /// A message whose reply can be tampered with.
 pub(super) trait Interpose {
     /// The message with the desk in the way of its reply.
@@ -19,7 +24,7 @@ pub(super) trait Interpose {
 impl Interpose for InferenceMsg {
     fn interpose(self, desk: &Arc<Desk>) -> Self {
         let InferenceMsg::Generate(request, reply) = self;
-        InferenceMsg::Generate(request, interposed(reply, Link::Inference, desk, |_| {}))
+        InferenceMsg::Generate(request, interposed(reply, Link::Inference, desk, unseen()))
     }
 }
 
@@ -27,10 +32,10 @@ impl Interpose for RetrieverMsg {
     fn interpose(self, desk: &Arc<Desk>) -> Self {
         match self {
             RetrieverMsg::Search(query, k, reply) => {
-                RetrieverMsg::Search(query, k, interposed(reply, Link::Retriever, desk, |_| {}))
+                RetrieverMsg::Search(query, k, interposed(reply, Link::Retriever, desk, unseen()))
             }
             RetrieverMsg::Open(page, reply) => {
-                RetrieverMsg::Open(page, interposed(reply, Link::Retriever, desk, |_| {}))
+                RetrieverMsg::Open(page, interposed(reply, Link::Retriever, desk, unseen()))
             }
         }
     }
@@ -39,14 +44,14 @@ impl Interpose for RetrieverMsg {
 impl Interpose for GraderMsg {
     fn interpose(self, desk: &Arc<Desk>) -> Self {
         let GraderMsg::Grade(grading, reply) = self;
-        GraderMsg::Grade(grading, interposed(reply, Link::Grader, desk, |_| {}))
+        GraderMsg::Grade(grading, interposed(reply, Link::Grader, desk, unseen()))
     }
 }
 
 impl Interpose for GateMsg {
     fn interpose(self, desk: &Arc<Desk>) -> Self {
         let GateMsg::Ask { session, messages, reply } = self;
-        GateMsg::Ask { session, messages, reply: interposed(reply, Link::Gate, desk, |_| {}) }
+        GateMsg::Ask { session, messages, reply: interposed(reply, Link::Gate, desk, unseen()) }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::probe::Probe;
 use legwork_actors::cast::{Role, SharedRole, role};
 use legwork_actors::ledger::LedgerMsg;
 use legwork_actors::stage::Stage;
+use legwork_protocol::failure::Failure;
 use ractor::{Actor, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,13 +106,14 @@ impl Actor for LedgerProxy {
             LedgerMsg::Append(append, reply) => {
                 let acknowledged = self.probe.appended(&append);
                 let (probe, desk) = (Arc::clone(&self.probe), Arc::clone(&self.desk));
-                let reply = with_faults(reply, Link::Ledger, &self.desk, move |answer: &Result<(), _>| {
+                let witness = move |answer: &Result<(), Failure>| {
                     if answer.is_ok() {
                         let (episode, scope) = (acknowledged.episode.clone(), acknowledged.scope);
                         probe.acknowledged(acknowledged);
                         desk.durable(&episode, scope);
                     }
-                });
+                };
+                let reply = with_faults(reply, Link::Ledger, &self.desk, Some(witness));
                 LedgerMsg::Append(append, reply)
             }
             other => other,
