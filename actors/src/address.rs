@@ -3,7 +3,7 @@
 
 use arc_swap::ArcSwapOption;
 use legwork_protocol::failure::{Failure, FailureKind};
-use ractor::{ActorId, ActorRef, Message};
+use ractor::{ActorId, ActorRef, ActorStatus, Message};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,17 +81,16 @@ impl<M: Message> Address<M> {
             Some(actor) => actor.cast(make(reply)).map_err(|_| died("is dead")),
             None => Err(died("is not running")),
         };
-        let asked = asked.map(|actor| actor.get_id());
         let here = self.clone();
         async move {
             if let Err(failure) = sent {
-                here.until_inherited(asked).await;
+                here.until_inherited(asked.as_deref()).await;
                 return Err(failure);
             }
             match tokio::time::timeout(lost_after, owed).await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(_dropped)) => {
-                    here.until_inherited(asked).await;
+                    here.until_inherited(asked.as_deref()).await;
                     Err(died("ended without a reply"))
                 }
                 Err(_elapsed) => Err(Failure::new(
@@ -104,14 +103,20 @@ impl<M: Message> Address<M> {
 }
 
 impl<M: Message> Address<M> {
-    /// Returns when another than `dead` lives here, or after [`SUCCESSOR_WITHIN`]; at once where none will.
-    async fn until_inherited(&self, dead: Option<ActorId>) {
-        let Some(dead) = dead.filter(|_| self.inherited) else { return };
+    /// Returns when another than `asked` lives here, or after [`SUCCESSOR_WITHIN`]; at once where none will, and where
+    /// `asked` lives on and only owed a reply that it did not give.
+    async fn until_inherited(&self, asked: Option<&ActorRef<M>>) {
+        let Some(asked) = asked.filter(|_| self.inherited) else { return };
+        // An actor that is being killed drops its debts a moment before it is seen to be dead.
+        tokio::task::yield_now().await;
+        if matches!(asked.get_status(), ActorStatus::Running | ActorStatus::Upgrading) {
+            return;
+        }
         let moved = self.moved.notified();
         tokio::pin!(moved);
         // Enabled before looking, so that a move in between is not missed.
         moved.as_mut().enable();
-        if self.is_at(dead) {
+        if self.is_at(asked.get_id()) {
             let _nobody_came = tokio::time::timeout(SUCCESSOR_WITHIN, moved).await;
         }
     }

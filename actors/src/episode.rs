@@ -247,7 +247,8 @@ impl EpisodeState {
 
     async fn begin(&mut self, myself: &ActorRef<EpisodeMsg>) -> Result<(), ActorProcessingErr> {
         let Some(Opening { pending, history, lost }) = self.opening.take() else { return Ok(()) };
-        if let Some(failure) = lost {
+        // One that has ended and died before the run heard of it only has to say so again.
+        if let Some(failure) = lost.filter(|_| !self.machine.ended()) {
             return self.happened(myself, EpisodeEvent::ActorLost(failure)).await;
         }
         if self.journal.is_empty() {

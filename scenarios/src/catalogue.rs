@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = files![
     "drained-then-resumed",
     "episode-killed",
     "episode-killed-at-its-end",
+    "episode-killed-at-its-end-too-often",
     "everything-at-once",
     "gate-dies",
     "grader-dies",
