@@ -160,7 +160,7 @@ impl Fold {
         let held = self.branch.as_ref().map_or(0, |branch| branch.conversation.tokens());
         let budget = self.profile.coordinator.budget_tokens;
         let left = self.meter.left();
-        held + BRANCH_KEEPS < budget && left.tokens > SUMMARY_TOKENS_MAX.min(budget / 8) && left.turns > 1
+        held.saturating_add(BRANCH_KEEPS) < budget && left.tokens > SUMMARY_TOKENS_MAX.min(budget / 8) && left.turns > 1
     }
 
     fn here(&mut self) -> &mut Conversation {

@@ -84,3 +84,12 @@ fn finishing_without_a_search_blanks_the_answer() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_branch_of_a_history_too_long_to_count_has_no_room_and_is_summed_up() {
+    let profile: Profile = toml::from_str(include_str!("../../../src/profiles/foldagent.toml")).unwrap();
+    let mut fold = Fold::new(Arc::new(profile));
+    fold.apply(&CoordinatorEvent::Asked { question: "Which town?".into(), prompt_tokens: u64::MAX });
+    says(&mut fold, &call("branch", "prompt", "find the founder"));
+    assert!(last(&fold).contains("The budget of this branch is spent"), "{}", last(&fold));
+}

@@ -12,6 +12,10 @@ use ::parquet::file::reader::{FileReader, RowGroupReader};
 use ::parquet::record::reader::RowIter;
 use ::parquet::schema::types::Type;
 
+/// Values of one page at most; writers put some thousands into one. Nulls take no room, so a few bytes can claim four billion
+/// and keep the library busy with them.
+const PAGE_VALUES_MAX: u32 = 1 << 24;
+
 /// A file whose pages are looked at.
 pub(crate) struct CheckedFile<F>(pub(crate) F);
 
@@ -99,6 +103,10 @@ fn checked(page: Page) -> Result<Page> {
             let what = "the encoding {} is not read here: write the file with plain or dictionary encoding";
             Err(ParquetError::General(what.replace("{}", &encoding.to_string())))
         }
+        Page::DataPage { num_values, .. } | Page::DataPageV2 { num_values, .. } if *num_values > PAGE_VALUES_MAX => {
+            let what = format!("a page claims {num_values} values, of which at most {PAGE_VALUES_MAX} are read");
+            Err(ParquetError::General(what))
+        }
         _ => Ok(page),
     }
 }
@@ -121,17 +129,19 @@ mod tests {
     }
 
     #[test]
-    fn pages_with_counts_of_their_own_are_refused_with_the_cure() {
-        let page = |encoding| Page::DataPage {
+    fn pages_with_counts_of_their_own_or_too_many_values_are_refused() {
+        let page = |encoding, num_values| Page::DataPage {
             buf: vec![1, 2, 3].into(),
-            num_values: 1,
+            num_values,
             encoding,
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
-        assert!(checked(page(Encoding::PLAIN)).is_ok());
-        let refused = checked(page(Encoding::DELTA_BYTE_ARRAY)).err().unwrap().to_string();
+        assert!(checked(page(Encoding::PLAIN, 1)).is_ok());
+        let refused = checked(page(Encoding::DELTA_BYTE_ARRAY, 1)).err().unwrap().to_string();
         assert!(refused.contains("DELTA_BYTE_ARRAY") && refused.contains("plain or dictionary"), "{refused}");
+        let refused = checked(page(Encoding::PLAIN, u32::MAX)).err().unwrap().to_string();
+        assert!(refused.contains("claims 4294967295 values"), "{refused}");
     }
 }
