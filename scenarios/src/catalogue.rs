@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = files![
     "disk-full",
     "disk-full-at-once",
     "disk-slow",
+    "disk-slower-than-any-patience",
     "drained-then-resumed",
     "episode-killed",
     "episode-killed-at-its-end",

@@ -32,8 +32,8 @@ use tokio::time::Instant;
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// A batch of the ledger takes at most so long, if nothing is wrong.
 const WRITING_MOST: Duration = Duration::from_millis(4);
-/// After a run's end its actors have so long, by its clock, to leave.
-const LEAVING: Duration = Duration::from_secs(5);
+/// After a run's end everybody has so long to leave, by its clock: longer than any patience and any disk.
+const LEAVING: Duration = Duration::from_secs(3 * 3600);
 
 /// Where a life takes place.
 pub struct Seat<'a> {
