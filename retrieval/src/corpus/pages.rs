@@ -12,8 +12,8 @@ use ::parquet::file::reader::{FileReader, RowGroupReader};
 use ::parquet::record::reader::RowIter;
 use ::parquet::schema::types::Type;
 
-/// Values of one page at most; writers put some thousands into one. Nulls take no room, so a few bytes can claim four billion
-/// and keep the library busy with them.
+/// Values of one page at most; writers put some thousands into one, while nulls take no room, so that a few bytes can claim
+/// four billion.
 const PAGE_VALUES_MAX: u32 = 1 << 24;
 
 /// A file whose pages are looked at.
