@@ -37,8 +37,9 @@ impl<M: Message> Address<M> {
         Self { name, actor: Arc::new(ArcSwapOption::empty()), moved: Arc::new(Notify::new()), inherited: true }
     }
 
-    /// The address of an actor whose death nobody survives.
-    pub fn without_successor(name: &'static str) -> Self {
+    /// As [`Address::vacant`], for an actor whose successor no asker waits for: the run ends with the ledger, and who
+    /// looks at the board does so after the end as well.
+    pub fn not_waited_for(name: &'static str) -> Self {
         Self { inherited: false, ..Self::vacant(name) }
     }
 
@@ -67,7 +68,7 @@ impl<M: Message> Address<M> {
 
     /// Asks at once; the future waits for the reply, at most `lost_after`: a longer silence means that the reply
     /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not. If the actor has
-    /// died, its successor is there when the failure comes back: whoever asks again asks somebody alive.
+    /// died, its successor is waited for before the failure comes back, so that whoever asks again asks somebody alive.
     pub fn ask<T: Send + 'static>(
         &self,
         lost_after: Duration,

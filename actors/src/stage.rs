@@ -135,8 +135,8 @@ impl Stage {
             retriever: Address::vacant("retriever"),
             grader: Address::vacant("grader"),
             gate: Address::vacant("gate"),
-            ledger: Address::without_successor("ledger"),
-            board: Address::vacant("board"),
+            ledger: Address::not_waited_for("ledger"),
+            board: Address::not_waited_for("board"),
         })
     }
 

@@ -33,32 +33,28 @@ pub fn interpose(cast: Cast, desk: &Arc<Desk>, probe: &Arc<Probe>) -> Cast {
         coordinator: if decides { own::coordinator(cast.coordinator, desk) } else { cast.coordinator },
         worker: if told { own::worker(cast.worker, desk) } else { cast.worker },
         retriever: if needed(Player::Retriever, Some(Link::Retriever)) {
-            proxy::shared(cast.retriever, Player::Retriever, desk, probe)
+            proxy::shared(cast.retriever, Player::Retriever, desk)
         } else {
             cast.retriever
         },
         grader: if needed(Player::Grader, Some(Link::Grader)) {
-            proxy::shared(cast.grader, Player::Grader, desk, probe)
+            proxy::shared(cast.grader, Player::Grader, desk)
         } else {
             cast.grader
         },
         gate: if needed(Player::Gate, Some(Link::Gate)) {
-            proxy::shared(cast.gate, Player::Gate, desk, probe)
+            proxy::shared(cast.gate, Player::Gate, desk)
         } else {
             cast.gate
         },
         inference: if needed(Player::Inference, Some(Link::Inference)) {
-            proxy::shared(cast.inference, Player::Inference, desk, probe)
+            proxy::shared(cast.inference, Player::Inference, desk)
         } else {
             cast.inference
         },
         // Always: the probe must see what was acknowledged.
         ledger: proxy::ledger(cast.ledger, desk, probe),
-        board: if needed(Player::Board, None) {
-            proxy::shared(cast.board, Player::Board, desk, probe)
-        } else {
-            cast.board
-        },
+        board: if needed(Player::Board, None) { proxy::shared(cast.board, Player::Board, desk) } else { cast.board },
     }
 }
 

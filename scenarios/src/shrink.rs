@@ -2,7 +2,7 @@
 //! out or made smaller is, until nothing can.
 
 use crate::fault::Fault;
-use crate::scenario::{Expect, Scenario};
+use crate::scenario::Scenario;
 use legwork_protocol::profile::{CoordinatorKind, GateMode};
 
 /// Scenarios tried at most.
@@ -66,11 +66,6 @@ fn smaller(of: &Scenario) -> Vec<Scenario> {
         change(&|fault| fault.ms /= 10);
     }
     all
-}
-
-/// The same scenario with nothing expected but what holds always.
-pub fn without_expectations(scenario: &Scenario) -> Scenario {
-    Scenario { expect: Expect::default(), ..scenario.clone() }
 }
 
 #[cfg(test)]

@@ -21,12 +21,7 @@ struct Proxy<M: Message> {
 }
 
 /// A role with a proxy before each of its actors.
-pub(super) fn shared<M: Message + Interpose>(
-    inner: SharedRole<M>,
-    player: Player,
-    desk: &Arc<Desk>,
-    _probe: &Arc<Probe>,
-) -> SharedRole<M> {
+pub(super) fn shared<M: Message + Interpose>(inner: SharedRole<M>, player: Player, desk: &Arc<Desk>) -> SharedRole<M> {
     let desk = Arc::clone(desk);
     role(inner.player().to_owned(), move |stage: Arc<Stage>| {
         (Proxy { role: Arc::clone(&inner), player, desk: Arc::clone(&desk) }, stage)
