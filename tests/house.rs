@@ -18,7 +18,8 @@ type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 /// The direction of dependencies, exactly as it is. Whoever changes a manifest changes this table in the same commit.
 const ROOMS: &[Room] = &[
     ("kernels", &[], &[]),
-    ("model", &[], &[]),
+    ("model", &["kernels"], &[]),
+    ("engine", &["kernels", "model"], &[]),
     ("protocol", &[], &[]),
     ("retrieval", &["kernels"], &[]),
     ("training", &["protocol"], &[]),
@@ -40,7 +41,7 @@ const ROOMS: &[Room] = &[
 const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("actix-web", &["edge"], &[]),
     ("arc-swap", &["actors"], &[]),
-    ("candle-core", &["kernels"], &[]),
+    ("candle-core", &[], &["kernels"]),
     ("clap", &[""], &[]),
     ("crossterm", &[""], &[]),
     ("cudarc", &["kernels"], &[]),
@@ -49,7 +50,7 @@ const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("indicatif", &[""], &[]),
     ("memmap2", &["kernels"], &[]),
     ("mimalloc", &[""], &["scenarios"]),
-    ("minijinja", &["protocol"], &[]),
+    ("minijinja", &["model", "protocol"], &[]),
     ("parquet", &["retrieval", "worlds"], &[]),
     ("qdrant-client", &["retrieval"], &[]),
     ("ractor", &["actors", "scenarios", ""], &[]),

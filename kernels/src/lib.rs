@@ -4,10 +4,14 @@
 //! corpus, no model, no file format. It is the only crate of the house that may say `unsafe`, and each
 //! such place states why it is sound.
 
+pub mod batch;
 pub mod cpu;
 pub mod mapped;
 pub mod matrix;
+pub mod stored;
 
+pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
 pub use cpu::top_k::{Scored, top_k};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};
+pub use stored::{BLOCK, Dtype, SharedBytes, Stored, StoredError};

@@ -3,8 +3,10 @@
 
 mod chat;
 mod error;
+mod forward;
 mod tokenizer;
 
 pub use chat::{ChatMl, Turn};
 pub use error::ModelError;
+pub use forward::{Forward, ModelLimits};
 pub use tokenizer::Tokenizer;
