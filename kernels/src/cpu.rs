@@ -3,7 +3,17 @@
 //! They refuse to know files and models. Every form agrees with the scalar one to the bit, where it says so,
 //! or within rounding.
 
+pub mod attend;
+pub mod backend;
+pub mod linear;
 pub mod panel;
 #[cfg(target_arch = "x86_64")]
 mod panel_x86;
+pub mod product;
+#[cfg(target_arch = "x86_64")]
+mod product_x86;
+pub mod rowwise;
 pub mod top_k;
+pub mod unpack;
+#[cfg(target_arch = "x86_64")]
+mod unpack_x86;

@@ -8,10 +8,13 @@ pub mod batch;
 pub mod cpu;
 pub mod mapped;
 pub mod matrix;
+pub mod ops;
 pub mod stored;
 
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
+pub use cpu::backend::Cpu;
 pub use cpu::top_k::{Scored, top_k};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};
+pub use ops::{CacheShape, Heads, Ops, OpsError, Rope};
 pub use stored::{BLOCK, Dtype, SharedBytes, Stored, StoredError};

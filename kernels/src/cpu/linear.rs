@@ -1,0 +1,179 @@
+//! `y = x Wᵀ + b` over weights as they are stored, on all threads of the pool. Few rows of `x` (decoding) take a row of weights
+//! at a time, unpack it into the first-level cache and multiply it with each of them: the weights are read once, which is
+//! the floor. Many rows (prefill) are packed into panels, whose lanes are rows of `x`, and tiles of sums stay in registers.
+//!
+//! It refuses to know what the weights are for. With few rows a row's result does not depend on how many others there are.
+
+use super::panel::Level;
+use super::product::{PASS, Strided, StridedMut, TILE, dots, product};
+use super::unpack::unpack;
+use crate::stored::Stored;
+use rayon::prelude::*;
+
+/// Rows of `x` up to which weights are multiplied row by row.
+pub const FEW_ROWS: usize = 12;
+/// Rows of weights that one task unpacks at a time; with a panel of `x` they fit into a second-level cache.
+const UNPACKED: usize = 32;
+/// Multiply-adds of one task at least: starting one costs some microseconds.
+const TASK_MIN: usize = 100_000;
+
+/// `out[i] = x[i] Wᵀ + bias`, where `W` is `parts` one below the other.
+///
+/// # Panics
+/// If lengths do not fit each other; the caller has seen to that.
+pub fn linear(level: Level, parts: &[Stored], bias: Option<&[f32]>, x: &[f32], out: &mut [f32]) {
+    let outputs: usize = parts.iter().map(Stored::rows).sum();
+    let inputs = parts.first().map_or(0, Stored::cols);
+    if inputs == 0 || outputs == 0 || x.is_empty() {
+        return;
+    }
+    let rows = x.len() / inputs;
+    assert!(x.len() == rows * inputs && out.len() == rows * outputs, "whole rows of inputs and of outputs");
+    assert!(parts.iter().all(|part| part.cols() == inputs), "parts of one width");
+    assert!(bias.is_none_or(|bias| bias.len() == outputs), "a bias of each output");
+    let columns = Columns { start: out.as_mut_ptr(), rows, outputs };
+    let work = rows.min(FEW_ROWS) * inputs;
+    let least = (TASK_MIN / work.max(1)).next_multiple_of(TILE).max(TILE);
+    let tasks = tasks(parts, if rows <= FEW_ROWS { least } else { least.min(UNPACKED).max(TILE) });
+    if rows <= FEW_ROWS {
+        let run = |task: &Task<'_>| few(level, task, bias, x, &columns);
+        return over(&tasks, run);
+    }
+    let panels = Panels::pack(level, x, inputs);
+    over(&tasks, |task| many(level, task, bias, &panels, &columns));
+}
+
+fn over<'a>(tasks: &[Task<'a>], run: impl Fn(&Task<'a>) + Sync + Send) {
+    match tasks {
+        [only] => run(only),
+        _ => tasks.par_iter().for_each(run),
+    }
+}
+
+/// Some rows of one part.
+struct Task<'a> {
+    part: &'a Stored,
+    /// Of the part.
+    first: usize,
+    rows: usize,
+    /// Of all outputs.
+    output: usize,
+}
+
+fn tasks(parts: &[Stored], least: usize) -> Vec<Task<'_>> {
+    let outputs: usize = parts.iter().map(Stored::rows).sum();
+    // As many pieces as give each thread several, so that one that is late holds nobody up for long.
+    let piece = outputs.div_ceil(rayon::current_num_threads() * 4).next_multiple_of(TILE).max(least);
+    let mut tasks = Vec::new();
+    let mut output = 0;
+    for part in parts {
+        for first in (0..part.rows()).step_by(piece) {
+            let rows = piece.min(part.rows() - first);
+            tasks.push(Task { part, first, rows, output: output + first });
+        }
+        output += part.rows();
+    }
+    tasks
+}
+
+impl Task<'_> {
+    /// Unpacks `out.len() / cols` rows from `row` on, which counts within the task.
+    fn unpack(&self, level: Level, row: usize, out: &mut [f32]) {
+        let cols = self.part.cols();
+        let bytes = self.part.dtype().row_bytes(cols).expect("whole blocks, as `Stored` checks");
+        let first = (self.first + row) * bytes;
+        for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+            unpack(level, self.part.dtype(), &self.part.bytes()[first + i * bytes..][..bytes], out);
+        }
+    }
+}
+
+/// The outputs, of which each task writes columns of its own.
+struct Columns {
+    start: *mut f32,
+    rows: usize,
+    outputs: usize,
+}
+
+// SAFETY: every task writes only columns of its own outputs, and nobody reads before all have ended.
+#[allow(unsafe_code)]
+unsafe impl Sync for Columns {}
+
+impl Columns {
+    #[allow(unsafe_code)]
+    fn write(&self, row: usize, output: usize, value: f32) {
+        assert!(row < self.rows && output < self.outputs);
+        // SAFETY: the place is inside, by the line above, and no other task writes it.
+        unsafe { *self.start.add(row * self.outputs + output) = value };
+    }
+}
+
+fn few(level: Level, task: &Task<'_>, bias: Option<&[f32]>, x: &[f32], columns: &Columns) {
+    let inputs = task.part.cols();
+    let mut weights = vec![0.0; inputs];
+    for row in 0..task.rows {
+        task.unpack(level, row, &mut weights);
+        let output = task.output + row;
+        let bias = bias.map_or(0.0, |bias| bias[output]);
+        for (pass, x) in x.chunks(PASS * inputs).enumerate() {
+            let sums = dots(level, &weights, x);
+            for (i, sum) in sums.iter().take(x.len() / inputs).enumerate() {
+                columns.write(pass * PASS + i, output, sum + bias);
+            }
+        }
+    }
+}
+
+/// Rows of `x` side by side: value `d` of all lanes, then value `d + 1`. Lanes beyond the last row are zero.
+struct Panels {
+    values: Vec<f32>,
+    lanes: usize,
+    inputs: usize,
+    rows: usize,
+}
+
+impl Panels {
+    fn pack(level: Level, x: &[f32], inputs: usize) -> Self {
+        let lanes = if level == Level::Avx512 { 32 } else { 16 };
+        let rows = x.len() / inputs;
+        let mut values = vec![0.0; rows.div_ceil(lanes) * lanes * inputs];
+        let pack = |(panel, x): (&mut [f32], &[f32])| {
+            for (lane, row) in x.chunks_exact(inputs).enumerate() {
+                for (d, value) in row.iter().enumerate() {
+                    panel[d * lanes + lane] = *value;
+                }
+            }
+        };
+        values.par_chunks_mut(lanes * inputs).zip(x.par_chunks(lanes * inputs)).for_each(pack);
+        Self { values, lanes, inputs, rows }
+    }
+}
+
+fn many(level: Level, task: &Task<'_>, bias: Option<&[f32]>, panels: &Panels, columns: &Columns) {
+    let (inputs, lanes) = (panels.inputs, panels.lanes);
+    let mut weights = vec![0.0; UNPACKED.min(task.rows.next_multiple_of(TILE)) * inputs];
+    let mut sums = vec![0.0; TILE * lanes];
+    for row in (0..task.rows).step_by(UNPACKED) {
+        let rows = UNPACKED.min(task.rows - row);
+        task.unpack(level, row, &mut weights[..rows * inputs]);
+        // Rows beyond the last are multiplied and dropped, whatever stands there.
+        for (p, panel) in panels.values.chunks_exact(lanes * inputs).enumerate() {
+            let filled = lanes.min(panels.rows - p * lanes);
+            for first in (0..rows).step_by(TILE) {
+                sums.fill(0.0);
+                let left = Strided { values: &weights[first * inputs..], stride: inputs };
+                let right = Strided { values: panel, stride: lanes };
+                let into = StridedMut { values: &mut sums, stride: lanes };
+                product(level, [TILE, inputs, lanes], left, right, into);
+                let outputs = TILE.min(rows - first);
+                for (i, sums) in sums.chunks_exact(lanes).take(outputs).enumerate() {
+                    let output = task.output + row + first + i;
+                    let bias = bias.map_or(0.0, |bias| bias[output]);
+                    for (lane, sum) in sums[..filled].iter().enumerate() {
+                        columns.write(p * lanes + lane, output, sum + bias);
+                    }
+                }
+            }
+        }
+    }
+}
