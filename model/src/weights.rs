@@ -8,7 +8,7 @@ pub mod names;
 mod safetensors;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::error::ModelError;
 use crate::gguf::{Gguf, TensorKind, unpack};

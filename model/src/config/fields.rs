@@ -29,6 +29,11 @@ impl<'a> Fields<'a> {
         self.map.get(field).filter(|value| !value.is_null())
     }
 
+    /// Whether a field is there, `null` or not.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.map.contains_key(field)
+    }
+
     /// An object inside; `within` is its name and a full stop.
     pub(crate) fn inside(&self, within: &'a str) -> Result<Option<Fields<'a>>, ModelError> {
         let field = within.trim_end_matches('.');

@@ -12,6 +12,10 @@ use std::path::Path;
 const ANOTHER: &str = "use a dense model of the families llama, mistral, qwen2 or qwen3";
 /// `transformers` takes this base where none is given.
 const THETA_DEFAULT: f64 = 10_000.0;
+/// `transformers` takes this head dimension for Qwen3 where none is given.
+const QWEN3_HEAD_DIM: usize = 128;
+/// `transformers` takes this window for Mistral where the field is absent, and none where it is `null`.
+const MISTRAL_WINDOW: usize = 4096;
 /// Fields that only mixtures of experts have.
 const EXPERTS: [&str; 4] = ["num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size"];
 
@@ -38,7 +42,7 @@ impl DecoderConfig {
             layers,
             heads,
             kv_heads,
-            head_dim: head_dim(&fields, hidden, heads)?,
+            head_dim: head_dim(&fields, family, hidden, heads)?,
             ffn: fields.count("intermediate_size", limits::FFN_MAX)?,
             vocabulary: fields.count("vocab_size", limits::VOCABULARY_MAX)?,
             context,
@@ -99,9 +103,12 @@ fn refuse_what_is_not_computed(fields: &Fields<'_>) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn head_dim(fields: &Fields<'_>, hidden: usize, heads: usize) -> Result<usize, ModelError> {
+fn head_dim(fields: &Fields<'_>, family: Family, hidden: usize, heads: usize) -> Result<usize, ModelError> {
     if let Some(given) = fields.count_if("head_dim", limits::HEAD_DIM_MAX)? {
         return Ok(given);
+    }
+    if family == Family::Qwen3 {
+        return Ok(QWEN3_HEAD_DIM);
     }
     if !hidden.is_multiple_of(heads) {
         let expected = format!("a number, as `hidden_size` {hidden} is no multiple of {heads} heads");
@@ -126,10 +133,9 @@ fn dtype(fields: &Fields<'_>) -> Result<Option<Dtype>, ModelError> {
 /// Qwen's files carry a window that `use_sliding_window` switches on, from layer `max_window_layers` on; newer ones name
 /// each layer's kind; Mistral's first models had one in every layer.
 fn refuse_a_sliding_window(fields: &Fields<'_>, config: &DecoderConfig) -> Result<(), ModelError> {
-    let Some(window) = fields.count_if("sliding_window", usize::MAX)? else { return Ok(()) };
-    if window >= config.context {
-        return Ok(());
-    }
+    let unsaid = config.family == Family::Mistral && !fields.has("sliding_window");
+    let window = if unsaid { Some(MISTRAL_WINDOW) } else { fields.count_if("sliding_window", usize::MAX)? };
+    let Some(window) = window.filter(|window| *window < config.context) else { return Ok(()) };
     let qwen = matches!(config.family, Family::Qwen2 | Family::Qwen3);
     let active = match fields.texts("layer_types")? {
         Some(kinds) => kinds.iter().any(|kind| *kind != "full_attention"),
