@@ -143,7 +143,7 @@ fn rope(keys: &Keys<'_>, context: usize) -> Result<Rope, ModelError> {
     };
     let scaling = match (kind, factor()?) {
         (None | Some("none"), None) => RopeScaling::None,
-        (None | Some("none" | "linear"), Some(factor)) if factor == 1.0 => RopeScaling::None,
+        (None | Some("none" | "linear"), Some(1.0)) => RopeScaling::None,
         (None | Some("linear"), Some(factor)) => RopeScaling::Linear { factor },
         (Some("yarn"), Some(factor)) => {
             let original = keys.count_if("rope.scaling.original_context_length", limits::CONTEXT_MAX)?;

@@ -96,8 +96,7 @@ fn refuse_what_is_not_computed(fields: &Fields<'_>) -> Result<(), ModelError> {
         Some(other) => return Err(fields.refused("hidden_act", "\"silu\"", format!("{other:?}"), ANOTHER)),
     }
     match fields.number_if("partial_rotary_factor")? {
-        None => {}
-        Some(factor) if factor == 1.0 => {}
+        None | Some(1.0) => {}
         Some(factor) => return Err(fields.refused("partial_rotary_factor", "1", factor.to_string(), ANOTHER)),
     }
     Ok(())

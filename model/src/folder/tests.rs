@@ -154,8 +154,7 @@ fn a_digest_tells_models_apart_and_not_where_they_lie() {
 /// SmolLM2-135M-Instruct as GGUF, where it was fetched.
 fn smollm2() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder =
-        std::env::var_os("LEGWORK_SMOLLM2").map_or_else(|| root.join("target/fixtures/smollm2"), PathBuf::from);
+    let folder = root.join("target/fixtures/smollm2");
     let found = with_ending(&folder, "gguf").ok().and_then(|found| found.into_iter().next());
     if found.is_none() {
         println!("skipped: no .gguf in {}", folder.display());
