@@ -41,7 +41,7 @@ const ROOMS: &[Room] = &[
 const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("actix-web", &["edge"], &[]),
     ("arc-swap", &["actors"], &[]),
-    ("candle-core", &[], &["kernels"]),
+    ("candle-core", &["model"], &["kernels"]),
     ("clap", &[""], &[]),
     ("crossterm", &[""], &[]),
     ("cudarc", &["kernels"], &[]),

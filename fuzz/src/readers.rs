@@ -29,6 +29,8 @@ pub mod secrets;
 pub mod settings;
 #[path = "readers/untrusted.rs"]
 pub mod untrusted;
+#[path = "readers/weights.rs"]
+pub mod weights;
 #[path = "readers/worlds.rs"]
 pub mod worlds;
 
@@ -62,6 +64,10 @@ pub const READERS: &[(&str, Reader)] = &[
     ("ledger_record", ledger::record),
     ("machines_replay", machines::replay),
     ("model_chat", model::chat),
+    ("model_config", weights::config),
+    ("model_gguf", weights::gguf),
+    ("model_index", weights::index),
+    ("model_safetensors", weights::safetensors),
     ("model_tokenizer", model::tokenizer),
     ("retrieval_jsonl", retrieval::jsonl),
     ("retrieval_npy", retrieval::npy),

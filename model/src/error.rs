@@ -6,6 +6,74 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
+    /// A file of a model cannot be read, or is damaged.
+    #[error("cannot read {}: {detail}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was wrong, and what to do.
+        detail: String,
+    },
+    /// A model describes itself with something that it must not, or that this house does not compute.
+    #[error("{}: expected {expected} for `{field}`, got {got}; {cure}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// The field as the file calls it.
+        field: String,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        got: String,
+        /// What to do.
+        cure: &'static str,
+    },
+    /// A tensor is missing.
+    #[error("{}: expected a tensor `{name}` of shape {expected:?}, got none of that name; fetch the model anew, or give the config.json that belongs to these weights", path.display())]
+    NoTensor {
+        /// The weights.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Its rows and columns.
+        expected: [usize; 2],
+    },
+    /// A tensor has another shape than the model's description says.
+    #[error("{}: expected the shape {expected:?} for the tensor `{name}`, got {got:?}; give the config.json that belongs to these weights", path.display())]
+    TensorShape {
+        /// The weights.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Its rows and columns.
+        expected: [usize; 2],
+        /// As the file says.
+        got: Vec<usize>,
+    },
+    /// A tensor of numbers that this house does not compute on.
+    #[error("{}: expected {expected} for the tensor `{name}`, got {got}; convert the model", path.display())]
+    TensorKind {
+        /// The weights.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The kinds that are read.
+        expected: &'static str,
+        /// The kind that it is.
+        got: String,
+    },
+    /// A weight that is no number.
+    #[error("{}: expected finite weights in the tensor `{name}`, got {got} at value {at}; fetch the model anew", path.display())]
+    NotFinite {
+        /// The weights.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The value, in words.
+        got: String,
+        /// Where it stands, row by row; for blocks, the block's first value.
+        at: usize,
+    },
     /// A tokenizer cannot be read.
     #[error("cannot read the tokenizer {}: {detail}; give the model's tokenizer.json", path.display())]
     Tokenizer {
