@@ -30,8 +30,20 @@ struct Shared {
     inner: tokenizers::Tokenizer,
     /// Every added token, the longest first.
     added: Vec<AddedToken>,
-    /// The same with control tokens recognised, for the rare kind whose pieces depend on where they stand.
+    matching: Matching,
+    /// The same with control tokens recognised, for the rare kinds that need it.
     parsing: OnceLock<tokenizers::Tokenizer>,
+}
+
+/// How control tokens are found, and whether the text between them can be encoded piece by piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Matching {
+    /// By their letters; what a piece becomes does not depend on where it stands.
+    Anywhere,
+    /// By their letters; the first piece of a text gets a blank before it, and no other does.
+    InPlace,
+    /// In the normalised text, where letters may differ.
+    Normalised,
 }
 
 /// A token that was added beside the vocabulary.
@@ -103,8 +115,9 @@ impl Tokenizer {
                 single_word: token.single_word,
             })
             .collect();
+        let matching = matching(&inner);
         added.sort_by(|a, b| b.content.len().cmp(&a.content.len()).then(a.id.cmp(&b.id)));
-        Self { shared: Arc::new(Shared { name, inner, added, parsing: OnceLock::new() }) }
+        Self { shared: Arc::new(Shared { name, inner, added, matching, parsing: OnceLock::new() }) }
     }
 
     /// The file that it was read from.
@@ -127,7 +140,10 @@ impl Tokenizer {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn encode_rendered(&self, text: &str) -> Result<Vec<u32>, ModelError> {
-        self.encode_pieces(&pieces::split(text, &self.shared.added))
+        match self.shared.matching {
+            Matching::Anywhere => self.encode_pieces(&pieces::split(text, &self.shared.added)),
+            Matching::InPlace | Matching::Normalised => encode_with(self.parsing(), text),
+        }
     }
 
     /// The ids of pieces, of which only the control pieces become control tokens.
@@ -135,23 +151,21 @@ impl Tokenizer {
     /// # Errors
     /// If the tokenizer refuses a text.
     pub fn encode_pieces(&self, pieces: &[Piece<'_>]) -> Result<Vec<u32>, ModelError> {
-        if pieces.len() > 1 && self.minds_places() {
-            let whole = pieces::joined(pieces, &self.shared.added);
-            let texts = pieces.iter().filter_map(Piece::text);
-            let clean =
-                |text: &str| !self.shared.added.iter().any(|added| added.special && text.contains(&added.content));
+        let added = &self.shared.added;
+        if pieces.len() > 1 && self.shared.matching == Matching::InPlace {
             // Where a text spells a control token, being text weighs more than the blank before it.
-            if texts.into_iter().all(clean) {
-                let parsing = self.shared.parsing.get_or_init(|| {
-                    let mut parsing = self.shared.inner.clone();
-                    parsing.set_encode_special_tokens(false);
-                    parsing
-                });
-                return encode_with(parsing, &whole);
+            let spells = |text: &str| added.iter().any(|added| added.special && text.contains(&added.content));
+            let controls = pieces.iter().filter(|piece| piece.text().is_none()).count();
+            if !pieces.iter().filter_map(Piece::text).any(spells) {
+                let ids = encode_with(self.parsing(), &pieces::joined(pieces, added))?;
+                let control = |id: &&u32| added.iter().any(|added| added.special && added.id == **id);
+                if ids.iter().filter(control).count() == controls {
+                    return Ok(ids);
+                }
             }
         }
         let mut ids = Vec::new();
-        for piece in pieces::trimmed(pieces, &self.shared.added) {
+        for piece in pieces::trimmed(pieces, added) {
             match piece {
                 Piece::Control(id) => ids.push(id),
                 Piece::Text(text) => ids.extend(self.encode(text)?),
@@ -160,17 +174,13 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Some pre-tokenizers put a blank before the first piece of a text only, so pieces cannot be encoded one by one.
-    fn minds_places(&self) -> bool {
-        use tokenizers::PreTokenizerWrapper as Pre;
-        use tokenizers::pre_tokenizers::metaspace::PrependScheme;
-        let first =
-            |pre: &Pre| matches!(pre, Pre::Metaspace(meta) if meta.get_prepend_scheme() == PrependScheme::First);
-        match self.shared.inner.get_pre_tokenizer() {
-            Some(Pre::Sequence(sequence)) => sequence.as_ref().iter().any(first),
-            Some(one) => first(one),
-            None => false,
-        }
+    /// The same tokenizer with control tokens recognised in text.
+    fn parsing(&self) -> &tokenizers::Tokenizer {
+        self.shared.parsing.get_or_init(|| {
+            let mut parsing = self.shared.inner.clone();
+            parsing.set_encode_special_tokens(false);
+            parsing
+        })
     }
 
     /// The text of ids. Control tokens are left out if `skip_control`; ids that no token has are left out always.
@@ -222,6 +232,22 @@ impl Tokenizer {
     }
 }
 
+fn matching(inner: &tokenizers::Tokenizer) -> Matching {
+    use tokenizers::PreTokenizerWrapper as Pre;
+    use tokenizers::pre_tokenizers::metaspace::PrependScheme;
+    let mut added = inner.get_added_tokens_decoder().into_values();
+    if inner.get_normalizer().is_some() && added.any(|token| token.special && token.normalized) {
+        return Matching::Normalised;
+    }
+    let first = |pre: &Pre| matches!(pre, Pre::Metaspace(meta) if meta.get_prepend_scheme() == PrependScheme::First);
+    let in_place = match inner.get_pre_tokenizer() {
+        Some(Pre::Sequence(sequence)) => sequence.as_ref().iter().any(first),
+        Some(one) => first(one),
+        None => false,
+    };
+    if in_place { Matching::InPlace } else { Matching::Anywhere }
+}
+
 fn encode_with(inner: &tokenizers::Tokenizer, text: &str) -> Result<Vec<u32>, ModelError> {
     let encoded = guarded(|| inner.encode_fast(text, false));
     let encoded = encoded.map_err(|detail| ModelError::Encode { bytes: text.len(), detail })?;
@@ -238,17 +264,4 @@ fn guarded<T>(use_it: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Strin
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_makes_the_library_panic_is_refused_by_name() {
-        let path = std::env::temp_dir().join(format!("legwork-tokenizer-{}.json", std::process::id()));
-        let text = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":null,
-            "post_processor":null,"decoder":{"type":"Sequence" "decoders":[]},"model":{"type":"BPE","vocab":{},"merges":[]}}"#;
-        std::fs::write(&path, text).unwrap();
-        let error = Tokenizer::open(&path).unwrap_err().to_string();
-        std::fs::remove_file(&path).unwrap();
-        assert!(error.contains("legwork-tokenizer-") && error.contains("gave up on the file"), "{error}");
-    }
-}
+mod tests;

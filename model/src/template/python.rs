@@ -75,10 +75,8 @@ fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) 
     if let (Some(text), "split", []) = (value.as_str(), name, args) {
         return Ok(text.split(is_blank).filter(|word| !word.is_empty()).map(Value::from).collect());
     }
-    if let (Some(_), "split", [separator, ..]) = (value.as_str(), name, args) {
-        if separator.as_str() == Some("") {
-            return Err(Error::new(ErrorKind::InvalidOperation, "empty separator"));
-        }
+    if value.as_str().is_some() && name == "split" && args.first().and_then(Value::as_str) == Some("") {
+        return Err(Error::new(ErrorKind::InvalidOperation, "empty separator"));
     }
     minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
 }

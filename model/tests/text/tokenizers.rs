@@ -1,9 +1,9 @@
 //! Real tokenizers against transformers and llama.cpp on thousands of random and hostile strings. The goldens are hashes
 //! of blocks of strings; each block that differs is named with both lines.
 
-use crate::fixtures::{golden, qwen3, smollm2};
+use crate::fixtures::{fixture, golden, qwen3, smollm2};
 use crate::strings::string;
-use legwork_model::Tokenizer;
+use legwork_model::{BpeParts, PreTokenizer, Tokenizer};
 use sha2::{Digest, Sha256};
 
 const SEED: u64 = 20_261_130;
@@ -99,4 +99,33 @@ fn the_strings_are_those_of_the_goldens_script() {
     (0..200).for_each(|index| hash.update(string(SEED, index).as_bytes()));
     let hex: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "7df78a709f82710d");
+}
+
+/// Qwen3's own file taken apart, as a GGUF file would carry it.
+#[test]
+fn qwen3_built_from_parts_encodes_as_from_its_file() {
+    let (Some(path), Some(whole)) = (fixture("qwen3/tokenizer.json"), qwen3()) else { return };
+    let file: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let vocabulary = file["model"]["vocab"].as_object().unwrap();
+    let added = file["added_tokens"].as_array().unwrap();
+    let mut tokens = vec![String::new(); vocabulary.len() + added.len()];
+    let mut kinds = vec![1; tokens.len()];
+    for (token, id) in vocabulary {
+        tokens[id.as_u64().unwrap() as usize].clone_from(token);
+    }
+    for token in added {
+        let id = token["id"].as_u64().unwrap() as usize;
+        tokens[id] = token["content"].as_str().unwrap().to_owned();
+        kinds[id] = if token["special"].as_bool().unwrap() { 3 } else { 4 };
+    }
+    let merge = |merge: &serde_json::Value| match merge.as_array() {
+        Some(pair) => format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()),
+        None => merge.as_str().unwrap().to_owned(),
+    };
+    let merges = file["model"]["merges"].as_array().unwrap().iter().map(merge).collect();
+    let pre = PreTokenizer::of_gguf("qwen2").unwrap();
+    let built = Tokenizer::from_bpe_parts("parts", BpeParts { tokens, merges, kinds, pre }).unwrap();
+    for index in 0..10 {
+        assert_eq!(block(&built, &[], index), block(&whole, &[], index));
+    }
 }
