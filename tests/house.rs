@@ -51,6 +51,7 @@ const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("memmap2", &["kernels"], &[]),
     ("mimalloc", &[""], &["scenarios"]),
     ("minijinja", &["model", "protocol"], &[]),
+    ("minijinja-contrib", &["model"], &[]),
     ("parquet", &["retrieval", "worlds"], &[]),
     ("qdrant-client", &["retrieval"], &[]),
     ("ractor", &["actors", "scenarios", ""], &[]),

@@ -3,6 +3,8 @@
 //!
 //! It refuses to know file formats and names of tensors.
 
+use crate::cpu::panel::Level;
+use crate::cpu::unpack::unpack;
 use std::sync::Arc;
 
 /// Values of one block of the quantised kinds.
@@ -181,6 +183,13 @@ impl Stored {
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// All values as `f32`, rounded nowhere but where its kind is.
+    pub fn to_f32(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.rows * self.cols];
+        unpack(Level::detect(), self.dtype, &self.bytes, &mut values);
+        values
     }
 
     /// The bytes of some rows, shared.

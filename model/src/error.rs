@@ -114,4 +114,44 @@ pub enum ModelError {
         /// The token.
         token: String,
     },
+    /// A vocabulary with merges makes no tokenizer.
+    #[error("{name} carries no usable vocabulary: {detail}")]
+    Vocabulary {
+        /// Where it came from.
+        name: String,
+        /// What was expected and what came.
+        detail: String,
+    },
+    /// A file of facts beside the weights cannot be read.
+    #[error("cannot read {name}: {detail}; give the file as the model's makers published it")]
+    Facts {
+        /// The file.
+        name: String,
+        /// What was expected and what came.
+        detail: String,
+    },
+    /// A chat template is wrong, or refuses the conversation.
+    #[error("the chat template {name}, line {line}: {detail}")]
+    Template {
+        /// The template.
+        name: String,
+        /// Where in it; 0 if it is not known.
+        line: usize,
+        /// What it says.
+        detail: String,
+    },
+    /// A message is no message.
+    #[error("message {index} of the conversation: {detail}")]
+    Message {
+        /// Which one, from 0.
+        index: usize,
+        /// What was expected and what came.
+        detail: String,
+    },
+    /// A step could not be computed.
+    #[error(transparent)]
+    Ops(#[from] legwork_kernels::OpsError),
+    /// A batch that breaks a limit.
+    #[error(transparent)]
+    Batch(#[from] legwork_kernels::BatchError),
 }

@@ -1,12 +1,17 @@
-//! What is known of a model's own files: its tokenizer, and how a conversation becomes token ids. It refuses to know
-//! where a conversation comes from and who serves it.
+//! What is known of a model's own files: its tokenizer, its chat template, and how a conversation becomes token ids. It
+//! refuses to know where a conversation comes from and who serves it.
 
 mod chat;
 mod config;
+mod conversation;
+mod decoder;
 mod error;
 mod folder;
 mod forward;
 mod gguf;
+mod prompt;
+mod special;
+mod template;
 mod tokenizer;
 mod weights;
 
@@ -14,6 +19,8 @@ pub use chat::{ChatMl, Turn};
 pub use config::{
     DecoderConfig, EncoderConfig, Family, Gelu, Pooling, Rope, RopeScaling, SentenceConfig, limits as config_limits,
 };
+pub use conversation::{Conversation, Message};
+pub use decoder::{Decoder, DecoderSettings};
 pub use error::ModelError;
 pub use folder::{
     ChatTemplateSource, FileDigest, GenerationDefaults, GgufTokenizer, ModelDigest, ModelFiles, ModelShape,
@@ -21,5 +28,8 @@ pub use folder::{
 };
 pub use forward::{Forward, ModelLimits};
 pub use gguf::{Gguf, GgufTensor, TensorKind, Value};
-pub use tokenizer::Tokenizer;
+pub use prompt::PromptTemplate;
+pub use special::SpecialTokens;
+pub use template::{House, RenderOptions, Template, Templates};
+pub use tokenizer::{AddedToken, BpeParts, Piece, PreTokenizer, StreamDecoder, Tokenizer};
 pub use weights::{Costs, Finite, SMALL_VALUES, Weights, names as tensor_names};

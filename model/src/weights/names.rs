@@ -7,6 +7,8 @@
 pub const EMBEDDING: &str = "model.embed_tokens.weight";
 /// A decoder's head.
 pub const HEAD: &str = "lm_head.weight";
+/// The final norm.
+pub const NORM: &str = "model.norm.weight";
 
 /// Whole names: GGUF's and Hugging Face's.
 const WHOLE: &[(&str, &str)] =

@@ -1,0 +1,189 @@
+//! A dense decoder over any backend: embedding, layers of attention and feed-forward, final norm, head. Qwen3, Qwen2, Llama
+//! and Mistral are one shape with flags. All buffers are made once; a step fills them.
+//!
+//! It refuses to know which sequences are whose and how a token is chosen.
+
+mod layer;
+mod rope;
+
+use crate::config::DecoderConfig;
+use crate::error::ModelError;
+use crate::forward::{Forward, ModelLimits};
+use crate::weights::{Weights, names};
+use layer::Layer;
+use legwork_kernels::{Batch, CacheShape, Heads, Ops, PAGE_TOKENS, Rope};
+
+/// Rows whose logits are computed at once: bounds that buffer, not the batch.
+const HEAD_ROWS: usize = 64;
+
+/// How much a decoder may hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecoderSettings {
+    /// Pages of its key-value cache.
+    pub pages: usize,
+    /// Rows of one step at most.
+    pub rows_max: usize,
+    /// Tokens of a sequence at most; the model's own context if that is less.
+    pub context_max: usize,
+}
+
+/// A decoder with its cache and the buffers of a step.
+pub struct Decoder<B: Ops> {
+    ops: B,
+    config: DecoderConfig,
+    limits: ModelLimits,
+    heads: Heads,
+    rope: Rope,
+    embedding: B::Matrix,
+    layers: Vec<Layer<B>>,
+    norm: B::Vector,
+    head: Option<B::Matrix>,
+    cache: B::Cache,
+    buffers: Buffers<B>,
+}
+
+/// What a step fills.
+struct Buffers<B: Ops> {
+    /// The residual stream.
+    stream: B::Rows,
+    normed: B::Rows,
+    qkv: B::Rows,
+    attended: B::Rows,
+    /// What a half of a layer adds to the stream.
+    delta: B::Rows,
+    gate_up: B::Rows,
+    activated: B::Rows,
+    picked: B::Rows,
+    logits: B::Rows,
+}
+
+impl<B: Ops> Decoder<B> {
+    /// Takes a decoder's weights out of `weights`.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape, or too little memory.
+    pub fn load(
+        ops: B,
+        config: &DecoderConfig,
+        weights: &mut Weights,
+        settings: DecoderSettings,
+    ) -> Result<Self, ModelError> {
+        let (hidden, vocabulary, rows) = (config.hidden, config.vocabulary, settings.rows_max);
+        let heads = Heads { query: config.heads, kv: config.kv_heads, dim: config.head_dim };
+        let shape =
+            CacheShape { layers: config.layers, pages: settings.pages, kv_heads: heads.kv, head_dim: heads.dim };
+        let embedding = ops.matrix(&[weights.take(names::EMBEDDING, [vocabulary, hidden])?])?;
+        let layers = (0..config.layers).map(|i| Layer::load(&ops, config, weights, i)).collect::<Result<_, _>>()?;
+        let norm = ops.vector(&weights.take_vector(names::NORM, hidden)?.to_f32())?;
+        let head = match config.tied {
+            true => None,
+            false => Some(ops.matrix(&[weights.take(names::HEAD, [vocabulary, hidden])?])?),
+        };
+        let buffers = Buffers {
+            stream: ops.rows(rows, hidden)?,
+            normed: ops.rows(rows, hidden)?,
+            qkv: ops.rows(rows, heads.fused())?,
+            attended: ops.rows(rows, heads.width())?,
+            delta: ops.rows(rows, hidden)?,
+            gate_up: ops.rows(rows, 2 * config.ffn)?,
+            activated: ops.rows(rows, config.ffn)?,
+            picked: ops.rows(HEAD_ROWS, hidden)?,
+            logits: ops.rows(HEAD_ROWS, vocabulary)?,
+        };
+        let context = config.context.min(settings.context_max).min(settings.pages.saturating_mul(PAGE_TOKENS));
+        Ok(Self {
+            limits: ModelLimits { vocabulary, context, pages: settings.pages, rows_max: rows },
+            cache: ops.cache(shape)?,
+            rope: rope::of(config),
+            config: config.clone(),
+            ops,
+            heads,
+            embedding,
+            layers,
+            norm,
+            head,
+            buffers,
+        })
+    }
+
+    /// Its shape.
+    pub fn config(&self) -> &DecoderConfig {
+        &self.config
+    }
+
+    /// Computes one step and gives the final norm's rows `[wanted, hidden]` of the wanted rows: what embedders pool.
+    ///
+    /// # Errors
+    /// As [`Forward::forward`].
+    pub fn states(&mut self, batch: &Batch, states: &mut Vec<f32>) -> Result<(), ModelError> {
+        self.step(batch)?;
+        states.clear();
+        let mut some = Vec::new();
+        for wanted in batch.wanted.chunks(HEAD_ROWS) {
+            self.ops.pick(&self.buffers.normed, wanted, &mut self.buffers.picked)?;
+            self.ops.read(&self.buffers.picked, &mut some)?;
+            states.append(&mut some);
+        }
+        Ok(())
+    }
+
+    /// Fills the buffer of normed rows with the final norm of all rows.
+    fn step(&mut self, batch: &Batch) -> Result<(), ModelError> {
+        batch.check(self.limits.vocabulary, self.limits.pages, self.limits.context)?;
+        let b = &mut self.buffers;
+        let eps = self.config.rms_eps as f32;
+        self.ops.embed(&self.embedding, &batch.ids, &mut b.stream)?;
+        for (i, layer) in self.layers.iter().enumerate() {
+            match i {
+                0 => self.ops.norm(&b.stream, &layer.attention_norm, eps, &mut b.normed)?,
+                _ => self.ops.add_norm(&mut b.stream, &b.delta, &layer.attention_norm, eps, &mut b.normed)?,
+            }
+            self.ops.linear(&b.normed, &layer.qkv, layer.qkv_bias.as_ref(), &mut b.qkv)?;
+            let norms = layer.head_norms.as_ref().map(|(query, key)| (query, key, eps));
+            self.ops.rotate_and_keep(&mut b.qkv, self.heads, norms, &self.rope, batch, i, &mut self.cache)?;
+            self.ops.attend(&b.qkv, self.heads, batch, i, &self.cache, &mut b.attended)?;
+            self.ops.linear(&b.attended, &layer.output, layer.output_bias.as_ref(), &mut b.delta)?;
+            self.ops.all_reduce(&mut b.delta)?;
+            self.ops.add_norm(&mut b.stream, &b.delta, &layer.mlp_norm, eps, &mut b.normed)?;
+            self.ops.linear(&b.normed, &layer.gate_up, layer.gate_up_bias.as_ref(), &mut b.gate_up)?;
+            self.ops.swiglu(&b.gate_up, &mut b.activated)?;
+            self.ops.linear(&b.activated, &layer.down, layer.down_bias.as_ref(), &mut b.delta)?;
+            self.ops.all_reduce(&mut b.delta)?;
+        }
+        self.ops.add_norm(&mut b.stream, &b.delta, &self.norm, eps, &mut b.normed)?;
+        Ok(())
+    }
+}
+
+impl<B: Ops> Forward for Decoder<B> {
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), ModelError> {
+        self.step(batch)?;
+        logits.clear();
+        let mut some = Vec::new();
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        for wanted in batch.wanted.chunks(HEAD_ROWS) {
+            self.ops.pick(&self.buffers.normed, wanted, &mut self.buffers.picked)?;
+            self.ops.linear(&self.buffers.picked, head, None, &mut self.buffers.logits)?;
+            // One chunk, which is the common case, needs no second copy.
+            if batch.wanted.len() <= HEAD_ROWS {
+                self.ops.read(&self.buffers.logits, logits)?;
+            } else {
+                self.ops.read(&self.buffers.logits, &mut some)?;
+                logits.append(&mut some);
+            }
+        }
+        Ok(())
+    }
+
+    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+        Ok(self.ops.save_pages(&self.cache, pages)?)
+    }
+
+    fn load_pages(&mut self, pages: &[u32], bytes: &[u8]) -> Result<(), ModelError> {
+        Ok(self.ops.load_pages(&mut self.cache, pages, bytes)?)
+    }
+}
