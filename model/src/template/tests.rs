@@ -43,6 +43,7 @@ fn python_is_spoken() {
         "{{ messages[::-1] | length }}{{ messages is iterable }}{{ 'x' is string }}{{ messages[0] is mapping }}",
         "1TrueTrueTrue",
     );
+    renders("{{ none is iterable }}{{ 1 is iterable }}{{ 'x' is sequence }}{{ {} is sequence }}", "FalseFalseTrueTrue");
     renders(
         "{%- if tools is none and documents is none and enable_thinking is not defined %}\n    yes\n{%- endif %}\n",
         "    yes",
