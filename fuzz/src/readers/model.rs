@@ -90,7 +90,7 @@ pub fn prompt(bytes: &[u8]) {
 }
 
 /// The bytes are a `tokenizer_config.json`.
-pub fn config(bytes: &[u8]) {
+pub fn special(bytes: &[u8]) {
     let text = text(bytes);
     if let Ok(templates) = Templates::of_config("tokenizer_config.json", &text) {
         assert!(templates.choose(true).is_none_or(|template| template.name().contains("tokenizer_config.json")));
