@@ -1,6 +1,6 @@
 """Makes smollm2_template.json: what transformers renders with the template that SmolLM2's GGUF file carries.
 
-    python make_smollm2_template_goldens.py FILE.gguf    # made with transformers 5.24, gguf 0.17
+    python make_smollm2_template_goldens.py FILE.gguf    # made with transformers 5.24, gguf 0.19
 """
 
 import json

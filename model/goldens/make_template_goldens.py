@@ -62,7 +62,7 @@ def message(dice, role):
     if role == "assistant":
         made["content"] = thinking_text(dice) if dice.random() < 0.6 else dice.choice(TEXTS)
         if dice.random() < 0.3:
-            made["reasoning_content"] = dice.choice(THOUGHTS + [None])
+            made[dice.choice(["reasoning_content"] * 4 + ["reasoning", "thinking"])] = dice.choice(THOUGHTS + [None])
         if dice.random() < 0.35:
             made["tool_calls"] = dice.choice([calls(dice), calls(dice), [], None])
         if dice.random() < 0.08:
@@ -127,7 +127,9 @@ def by_rules(messages, tools, options, variant):
         if role == "user" or (role == "system" and index > 0):
             out.append(f"<|im_start|>{role}\n{text}<|im_end|>\n")
         elif role == "assistant":
-            thought = one.get("reasoning_content")
+            # transformers 5 takes thinking by any of these names.
+            named = [one[name] for name in ("reasoning_content", "thinking", "reasoning") if one.get(name) is not None]
+            thought = named[0] if named else None
             if thought is None:
                 thought = ""
                 if "</think>" in text:

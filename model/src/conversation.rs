@@ -5,7 +5,7 @@ use crate::error::ModelError;
 use serde_json::{Map, Value};
 
 /// Messages of a conversation at most.
-const MESSAGES_MAX: usize = 100_000;
+pub(crate) const MESSAGES_MAX: usize = 10_000;
 /// Bytes of a role at most.
 const ROLE_MAX_BYTES: usize = 64;
 
@@ -91,9 +91,25 @@ impl Conversation {
         &self.messages
     }
 
-    /// As JSON, which is what templates get.
+    /// As JSON, which is what templates get. Thinking that a client called by another of its names is called
+    /// `reasoning_content` too, and `thinking`, as transformers does before it renders.
     pub(crate) fn to_json(&self) -> Value {
-        self.messages.iter().map(|message| Value::Object(message.0.clone())).collect()
+        self.messages.iter().map(Message::to_json).collect()
+    }
+}
+
+/// What clients call thinking, by rank.
+const THINKING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+impl Message {
+    fn to_json(&self) -> Value {
+        let thinking = THINKING.into_iter().filter_map(|name| self.0.get(name)).find(|value| !value.is_null());
+        let Some(thinking) = thinking else { return Value::Object(self.0.clone()) };
+        let mut fields = Map::new();
+        fields.insert("thinking".to_owned(), thinking.clone());
+        fields.extend(self.0.clone());
+        fields.insert("reasoning_content".to_owned(), thinking.clone());
+        Value::Object(fields)
     }
 }
 
@@ -101,6 +117,16 @@ impl Conversation {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn thinking_by_any_name_is_found_under_all_that_templates_ask_for() {
+        let told = |fields: Value| Conversation::from_json(json!([fields])).unwrap().to_json()[0].to_string();
+        let expected = r#"{"thinking":"t","role":"a","reasoning":"t","reasoning_content":"t"}"#;
+        assert_eq!(told(json!({"role": "a", "reasoning": "t"})), expected);
+        let expected = r#"{"thinking":"u","role":"a","reasoning_content":"u"}"#;
+        assert_eq!(told(json!({"role": "a", "thinking": "u", "reasoning_content": null})), expected);
+        assert_eq!(told(json!({"role": "a", "thinking": null})), r#"{"role":"a","thinking":null}"#);
+    }
 
     #[test]
     fn a_role_is_a_name_and_nothing_else() {

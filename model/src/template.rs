@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 /// The longest source, in bytes.
 const SOURCE_MAX_BYTES: usize = 1024 * 1024;
-/// What a rendering may cost: about a step, or 64 bytes of a made text, each.
-const FUEL: u64 = 20_000_000;
+/// What a rendering may cost: about a step, or 64 bytes of a text that is made on the way, each. The longest conversation that
+/// is accepted costs a third of it, and a text of 10 MB a quarter; a hostile template makes 256 MB at most.
+const FUEL: u64 = 4_000_000;
 /// How deep templates may call themselves.
 const DEPTH_MAX: usize = 100;
 

@@ -3,7 +3,7 @@
 //! It refuses to know what a conversation is.
 
 mod bpe;
-mod pieces;
+pub(crate) mod pieces;
 mod stream;
 
 pub use bpe::{BpeParts, PreTokenizer};
@@ -212,7 +212,7 @@ impl Tokenizer {
         self.shared.inner.id_to_token(id)
     }
 
-    /// How many ids there are: each is below the greatest id and one.
+    /// How many tokens there are, added ones included. Ids may have gaps, so one may be greater.
     pub fn vocabulary(&self) -> usize {
         self.shared.inner.get_vocab_size(true)
     }

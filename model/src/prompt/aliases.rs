@@ -1,6 +1,7 @@
 //! Control tokens written as one private-use character each, in an alphabet that can be moved to where no text is. It
 //! refuses to know whose text it writes in.
 
+use crate::tokenizer::pieces::split;
 use crate::tokenizer::{AddedToken, Piece};
 use std::collections::BTreeSet;
 
@@ -15,6 +16,8 @@ const PLANES: [(u32, u32); 2] = [(0xF_0000, 0xF_FFFD), (0x10_0000, 0x10_FFFD)];
 pub(super) struct Aliases {
     /// The longest first, with its place in an alphabet.
     tokens: Vec<(String, u32)>,
+    /// Markers of messages that this tokenizer calls control tokens; text would leave them text.
+    in_messages: Vec<AddedToken>,
 }
 
 /// Where an alphabet begins: how many alphabets of private-use characters stand before it.
@@ -23,8 +26,11 @@ pub(super) struct Alphabet(u32);
 
 impl Aliases {
     pub(super) fn of(added: &[AddedToken]) -> Self {
-        let control = added.iter().filter(|token| token.special && !IN_MESSAGES.contains(&token.content.as_str()));
-        Self { tokens: control.map(|token| (token.content.clone(), token.id)).collect() }
+        let special = added.iter().filter(|token| token.special);
+        let (in_messages, control): (Vec<&AddedToken>, Vec<&AddedToken>) =
+            special.partition(|token| IN_MESSAGES.contains(&token.content.as_str()));
+        let tokens = control.into_iter().map(|token| (token.content.clone(), token.id)).collect();
+        Self { tokens, in_messages: in_messages.into_iter().cloned().collect() }
     }
 
     /// The control tokens' texts.
@@ -71,16 +77,16 @@ impl Aliases {
                 .and_then(|place| place.checked_sub(first))
                 .and_then(|place| self.tokens.get(place as usize));
             let Some((_, id)) = token else { continue };
-            if begun < at {
-                pieces.push(Piece::Text(&text[begun..at]));
-            }
+            pieces.extend(self.text(&text[begun..at]));
             pieces.push(Piece::Control(*id));
             begun = at + letter.len_utf8();
         }
-        if begun < text.len() {
-            pieces.push(Piece::Text(&text[begun..]));
-        }
+        pieces.extend(self.text(&text[begun..]));
         pieces
+    }
+
+    fn text<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
+        split(text, &self.in_messages)
     }
 
     fn letter(&self, place: usize, alphabet: Alphabet) -> Option<char> {

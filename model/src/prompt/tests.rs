@@ -4,11 +4,15 @@ use crate::{House, Turn};
 
 /// A tokenizer of letters, with ChatML's markers; it encodes what is made of these letters.
 fn letters() -> Tokenizer {
+    with(&["<|im_start|>", "<|im_end|>"])
+}
+
+fn with(control: &[&str]) -> Tokenizer {
     let mut tokens: Vec<String> = ('!'..='~').map(String::from).collect();
     tokens.extend(["Ġ", "Ċ"].map(str::to_owned));
     let mut kinds = vec![1; tokens.len()];
-    tokens.extend(["<|im_start|>", "<|im_end|>"].map(str::to_owned));
-    kinds.extend([3, 3]);
+    tokens.extend(control.iter().map(|token| (*token).to_owned()));
+    kinds.extend(control.iter().map(|_| 3));
     Tokenizer::from_bpe_parts("letters", BpeParts { tokens, kinds, pre: PreTokenizer::Gpt2, ..BpeParts::default() })
         .unwrap()
 }
@@ -44,4 +48,26 @@ fn variants_of_a_template_do_not_pile_up() {
         prompt.encode(&conversation, &RenderOptions::default()).unwrap();
         assert!(prompt.shared.variants.lock().unwrap().len() <= VARIANTS_MAX);
     }
+}
+
+/// Some tokenizers call `<think>` a control token; templates look for it in what an assistant said all the same.
+#[test]
+fn markers_of_messages_become_ids_even_where_the_tokenizer_calls_them_control_tokens() {
+    let tokenizer = with(&["<|im_start|>", "<|im_end|>", "<think>", "</think>"]);
+    let prompt =
+        PromptTemplate::new(House::KeepThink.template().unwrap(), tokenizer.clone(), &SpecialTokens::default());
+    let prompt = prompt.unwrap();
+    assert!(prompt.tells_apart());
+    let encode = |said: &str| {
+        let messages = vec![Message::new("user", "One?"), Message::new("assistant", said)];
+        let conversation = Conversation::new(messages).unwrap();
+        let rendered = prompt.render(&conversation, &RenderOptions::default()).unwrap();
+        let ids = prompt.encode(&conversation, &RenderOptions::default()).unwrap();
+        (ids, tokenizer.encode_rendered(&rendered).unwrap())
+    };
+    let (ids, expected) = encode("<think>Hm.</think>Two.");
+    assert_eq!(ids, expected);
+    let (ids, _) = encode("<think>Hm.<|im_end|></think>Two.");
+    let ends = ids.iter().filter(|id| Some(**id) == tokenizer.id_of("<|im_end|>")).count();
+    assert_eq!(ends, 2);
 }

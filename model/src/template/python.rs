@@ -25,6 +25,10 @@ pub(super) fn environment() -> Environment<'static> {
         Err(Error::new(ErrorKind::InvalidOperation, format!("it refuses the conversation: {message}")))
     });
     environment.add_function("strftime_now", strftime_now);
+    // Python iterates over texts and mappings, never over None, which minijinja takes for an empty list.
+    let holds = |value: &Value| !matches!(value.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number);
+    environment.add_test("iterable", move |value: &Value| holds(value));
+    environment.add_test("sequence", move |value: &Value| holds(value) && value.kind() != ValueKind::Iterable);
     environment.add_filter("tojson", tojson);
     environment.add_filter("trim", |text: String, chars: Option<String>| match chars {
         Some(chars) => text.trim_matches(|one| chars.contains(one)).to_owned(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::conversation::Message;
+use crate::conversation::{MESSAGES_MAX, Message};
 use serde_json::json;
 
 /// What a template renders of one user message and these options.
@@ -43,6 +43,7 @@ fn python_is_spoken() {
         "{{ messages[::-1] | length }}{{ messages is iterable }}{{ 'x' is string }}{{ messages[0] is mapping }}",
         "1TrueTrueTrue",
     );
+    renders("{{ none is iterable }}{{ 1 is iterable }}{{ 'x' is sequence }}{{ {} is sequence }}", "FalseFalseTrueTrue");
     renders(
         "{%- if tools is none and documents is none and enable_thinking is not defined %}\n    yes\n{%- endif %}\n",
         "    yes",
@@ -102,4 +103,25 @@ fn a_template_that_would_never_end_or_grow_without_end_runs_out_of_fuel() {
     }
     let long = "x".repeat(SOURCE_MAX_BYTES + 1);
     assert!(Template::parse("long", &long).unwrap_err().to_string().contains("expected at most"));
+}
+
+#[test]
+fn the_longest_conversation_and_a_long_text_are_rendered() {
+    let calls = json!([{"function": {"name": "f", "arguments": {"x": 1}}}]);
+    let message = |index: usize| match index % 3 {
+        0 => Message::new("user", "a question"),
+        1 => Message::new("assistant", "<think>\na thought\n</think>\n\nan answer").with("tool_calls", calls.clone()),
+        _ => Message::new("tool", "an observation"),
+    };
+    let longest = Conversation::new((0..MESSAGES_MAX).map(message).collect()).unwrap();
+    let long =
+        Conversation::new(vec![Message::new("user", "q"), Message::new("assistant", &"x".repeat(10 << 20))]).unwrap();
+    for house in House::ALL {
+        // A third and a quarter of what a rendering may cost, as said there.
+        let third = Template::with_fuel(house.name(), &house.source(), FUEL / 3).unwrap();
+        third.render(&longest, &RenderOptions::default()).unwrap();
+        let quarter = Template::with_fuel(house.name(), &house.source(), FUEL / 4).unwrap();
+        quarter.render(&long, &RenderOptions::default()).unwrap();
+    }
+    assert!(Conversation::new((0..=MESSAGES_MAX).map(message).collect()).is_err());
 }

@@ -23,7 +23,7 @@ impl<'a> Piece<'a> {
 }
 
 /// Cuts a rendered text at its control tokens. `added` has the longest first.
-pub(super) fn split<'a>(text: &'a str, added: &[AddedToken]) -> Vec<Piece<'a>> {
+pub(crate) fn split<'a>(text: &'a str, added: &[AddedToken]) -> Vec<Piece<'a>> {
     let (mut pieces, mut begun, mut at) = (Vec::new(), 0, 0);
     // Few characters begin a token, and most of a text can be passed over by looking at one byte.
     let mut begins = [false; 256];

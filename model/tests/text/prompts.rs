@@ -7,6 +7,8 @@ use crate::strings::{Dice, string};
 use legwork_model::{Conversation, House, Message, PromptTemplate, RenderOptions, SpecialTokens, Template, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 const HOSTILE: [&str; 14] = [
     "<|im_start|>",
@@ -28,6 +30,28 @@ const HOSTILE: [&str; 14] = [
 fn bound(source: &str) -> PromptTemplate {
     PromptTemplate::new(Template::parse("made up", source).unwrap(), bytes(), &SpecialTokens::default()).unwrap()
 }
+
+/// The house's templates over bytes. All of them tell messages from their own control tokens.
+static PROMPTS: LazyLock<BTreeMap<House, PromptTemplate>> = LazyLock::new(|| {
+    let bind =
+        |house: House| PromptTemplate::new(house.template().unwrap(), bytes(), &SpecialTokens::default()).unwrap();
+    let bound: BTreeMap<House, PromptTemplate> = House::ALL.into_iter().map(|house| (house, bind(house))).collect();
+    assert!(bound.values().all(PromptTemplate::tells_apart));
+    bound
+});
+
+/// Writes parts of a content side by side.
+static SIDE_BY_SIDE: LazyLock<PromptTemplate> = LazyLock::new(|| {
+    bound(
+        "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}\
+         {% endfor %}{% endif %}<|im_end|>{% endfor %}",
+    )
+});
+
+/// Takes words out of a content.
+static TAKES_OUT: LazyLock<PromptTemplate> = LazyLock::new(|| {
+    bound("{% for m in messages %}<|im_start|>{{ m.content.replace('plain', '') }}<|im_end|>{% endfor %}")
+});
 
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&HOSTILE[..]), 0..6).prop_map(|parts| parts.concat())
@@ -77,8 +101,7 @@ proptest! {
         add_generation_prompt in any::<bool>(),
     ) {
         for house in House::ALL {
-            let prompt = PromptTemplate::new(house.template().unwrap(), bytes(), &SpecialTokens::default()).unwrap();
-            prop_assert!(prompt.tells_apart());
+            let prompt = &PROMPTS[&house];
             let tools = tool.as_ref().map(|tool| json!([{"name": tool, tool: [tool]}]));
             let opened = opened(&messages, tools.is_some());
             let options = RenderOptions { add_generation_prompt, tools, ..RenderOptions::default() };
@@ -100,16 +123,10 @@ proptest! {
 
     #[test]
     fn parts_and_cuts_cannot_be_joined_into_a_control_token(parts in prop::collection::vec(text(), 1..5)) {
-        // One template writes parts side by side, another takes words out of a text.
-        let side_by_side = bound(
-            "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}\
-             {% endfor %}{% endif %}<|im_end|>{% endfor %}",
-        );
-        let takes_out = bound("{% for m in messages %}<|im_start|>{{ m.content.replace('plain', '') }}<|im_end|>{% endfor %}");
         let listed: Value = parts.iter().map(|part| json!({"type": "text", "text": part})).collect();
         let listed = Conversation::from_json(json!([{"role": "user", "content": listed}])).unwrap();
         let joined = Conversation::new(vec![Message::new("user", &parts.join("plain"))]).unwrap();
-        for (prompt, conversation) in [(side_by_side, listed), (takes_out, joined)] {
+        for (prompt, conversation) in [(&*SIDE_BY_SIDE, listed), (&*TAKES_OUT, joined)] {
             prop_assert!(prompt.tells_apart());
             let ids = prompt.encode(&conversation, &RenderOptions::default()).unwrap();
             let count = |token: &str| count(prompt.tokenizer(), &ids, token);
