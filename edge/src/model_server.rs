@@ -4,6 +4,7 @@
 //! Answers are made on the caller's runtime and cancelled when their client leaves; the server's own threads only read
 //! and write.
 
+mod body;
 mod calls;
 mod chat;
 mod completions;
@@ -46,10 +47,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// How long the head of a request may take to arrive.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the body of a request may take to arrive.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long an idle connection is kept.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long requests under way may still take once the server is told to stop.
@@ -131,7 +128,7 @@ fn build(config: &ModelServerConfig, models: Vec<Arc<dyn TextModel>>, signals: b
     })
     .workers(config.threads)
     .max_connections(CONNECTIONS_MAX)
-    .client_request_timeout(HEAD_TIMEOUT)
+    .client_request_timeout(Duration::from_millis(config.head_timeout_ms))
     .keep_alive(KEEP_ALIVE)
     // Whoever closes the connection is taken to have left, so that nothing is computed for nobody.
     .h1_allow_half_closed(false)

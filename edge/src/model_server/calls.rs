@@ -34,7 +34,7 @@ pub(super) struct Calls {
     held: String,
     /// White space and tag before the call that is being read; none outside of one.
     opened: Option<String>,
-    /// Where to look on for the end of a call whose JSON goes on past what looked like it.
+    /// Where to look on for the end of a call: no end that counts begins before.
     looked_to: usize,
     count: usize,
 }
@@ -92,6 +92,8 @@ impl Calls {
 
     fn inside(&mut self, heard: &mut Vec<Heard>) -> bool {
         let Some(at) = self.held[self.looked_to..].find(CLOSE).map(|at| self.looked_to + at) else {
+            let seen = self.held.len().saturating_sub(CLOSE.len());
+            self.looked_to = self.held.floor_char_boundary(seen).max(self.looked_to);
             return false;
         };
         let end = at + CLOSE.len();

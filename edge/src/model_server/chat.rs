@@ -68,7 +68,7 @@ pub(super) fn read(mut fields: Fields, bounds: Bounds<'_>, rid: &str) -> Result<
         stop_ids: sampling.stop_token_ids.clone(),
     };
     not_offered(&mut fields)?;
-    let rid = super::routes::rid(&mut fields)?.unwrap_or_else(|| rid.to_owned());
+    let rid = super::body::rid(&mut fields)?.unwrap_or_else(|| rid.to_owned());
     let messages = messages::read(&mut fields, config.messages_max)?;
     fields.ignore_rest(HARMLESS);
     let ask = ChatAsk { messages, tools, template, continue_final, sampling, rid };

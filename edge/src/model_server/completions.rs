@@ -58,7 +58,7 @@ pub(super) fn read(mut fields: Fields, bounds: Bounds<'_>, rid: &str) -> Result<
         per_prompt: n as usize,
         stop_ids: sampling.stop_token_ids.clone(),
     };
-    let rid = super::routes::rid(&mut fields)?.unwrap_or_else(|| rid.to_owned());
+    let rid = super::body::rid(&mut fields)?.unwrap_or_else(|| rid.to_owned());
     fields.ignore_rest(HARMLESS);
     let score_from = (echo && top.is_some()).then_some(0);
     let mut asks = Vec::with_capacity(prompts.len() * n as usize);

@@ -4,6 +4,7 @@
 use crate::caller::{TOKEN_MIN_BYTES, Token};
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// The port where nothing else is said.
 const PORT: u16 = 8001;
@@ -13,7 +14,7 @@ const CONCURRENCY_MAX: usize = 65_536;
 const QUEUE_MAX: usize = 1 << 20;
 /// Threads that read and write at most.
 const THREADS_MAX: usize = 64;
-/// The longest that an answer may be allowed: a day, in milliseconds.
+/// The longest that anything may be allowed: a day, in milliseconds.
 const TIMEOUT_MAX_MS: u64 = 86_400_000;
 /// The largest request that may be allowed, in bytes. A body's JSON takes several times its room while it is read.
 const BODY_MAX_BYTES: usize = 256 << 20;
@@ -37,6 +38,10 @@ pub struct ModelServerConfig {
     /// The longest that a request may take, waiting included, in milliseconds; then it is answered with 408, or its
     /// stream ends in an error.
     pub timeout_ms: u64,
+    /// How long the head of a request may take to arrive, in milliseconds.
+    pub head_timeout_ms: u64,
+    /// How long its body may take, in milliseconds.
+    pub body_timeout_ms: u64,
     /// The largest request body, in bytes.
     pub body_max_bytes: usize,
     /// Messages of a conversation at most, and parts of a message.
@@ -91,6 +96,8 @@ impl Default for ModelServerConfig {
             concurrency: 1024,
             queue_max: 4096,
             timeout_ms: 600_000,
+            head_timeout_ms: 10_000,
+            body_timeout_ms: 60_000,
             body_max_bytes: 8 << 20,
             messages_max: 4096,
             tools_max: 256,
@@ -174,7 +181,13 @@ impl ModelServerConfig {
         for (field, least, most, got) in numbers {
             in_range(field, least as u64, most as u64, got as u64)?;
         }
+        in_range("head_timeout_ms", 1, TIMEOUT_MAX_MS, self.head_timeout_ms)?;
+        in_range("body_timeout_ms", 1, TIMEOUT_MAX_MS, self.body_timeout_ms)?;
         in_range("timeout_ms", 1, TIMEOUT_MAX_MS, self.timeout_ms)
+    }
+
+    pub(super) fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
     }
 }
 

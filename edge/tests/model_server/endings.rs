@@ -138,3 +138,51 @@ async fn who_waits_is_answered_when_a_place_is_free() {
     let answer = Answer::read(waiting).await;
     assert_eq!(answer.json()["choices"][0]["message"]["content"], "later");
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_its_answer_no_longer_than_its_time() {
+    let server = Running::start(ModelServerConfig { timeout_ms: 300, ..ModelServerConfig::default() });
+    // The events of this answer are some ten million bytes: more than sockets hold.
+    let ask = json!({"text": format!("say:{}", "x".repeat(1900)), "stream": true, "sampling_params": {"max_new_tokens": 1900}});
+    let unread = server.connect(post("/generate", &ask.to_string())).await;
+    server.live(1).await;
+    server.live(0).await;
+    let page = server.get("/metrics").await.body;
+    assert!(page.contains("legwork_server_answer_seconds_count 0\n"), "it was given up, not told to its end: {page}");
+    drop(unread);
+}
+
+#[tokio::test]
+async fn heads_and_bodies_that_take_too_long_are_told_so() {
+    let server = Running::start(ModelServerConfig { head_timeout_ms: 30, ..ModelServerConfig::default() });
+    assert_eq!(server.raw("POST /generate HTTP/1.1\r\nhost: loc").await.status, 408);
+    let server = Running::start(ModelServerConfig { body_timeout_ms: 30, ..ModelServerConfig::default() });
+    let answer = server.raw("POST /generate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{").await;
+    assert_eq!((answer.status, answer.error().contains("took longer than 30 ms")), (408, true), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_cancels_what_is_under_way() {
+    let server = Running::start(ModelServerConfig::default());
+    let socket = server.connect(post(CHAT, &chat("wait", true).to_string())).await;
+    server.live(1).await;
+    server.stop().await;
+    server.live(0).await;
+    let answer = Answer::read(socket).await;
+    assert!(!answer.body.contains("[DONE]"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn many_at_once_each_get_their_own_answer() {
+    let server = Running::start(ModelServerConfig { concurrency: 20, ..ModelServerConfig::default() });
+    let asks = (0..200).map(|number| server.post(CHAT, chat(&format!("say:{number}"), number % 2 == 0)));
+    for (number, answer) in futures::future::join_all(asks).await.into_iter().enumerate() {
+        let events = answer.events();
+        let events: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect();
+        let streamed: String =
+            events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect();
+        let whole = answer.json();
+        let said = whole["choices"][0]["message"]["content"].as_str().unwrap_or(&streamed);
+        assert_eq!(said, number.to_string());
+    }
+}

@@ -1,6 +1,7 @@
 //! A server of the mock model, and raw HTTP to it.
 
 use crate::mock::Mock;
+use actix_web::dev::ServerHandle;
 use legwork_edge::model_server::{ModelServerConfig, bind};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) mock: Arc<Mock>,
+    handle: ServerHandle,
 }
 
 /// An answer as it came.
@@ -26,9 +28,13 @@ impl Running {
         let mock = Arc::new(Mock::default());
         let config = ModelServerConfig { listen: "127.0.0.1:0".parse().unwrap(), threads: 1, ..config };
         let server = bind(&config, vec![Arc::clone(&mock) as Arc<_>]).unwrap();
-        let address = server.address();
+        let (address, handle) = (server.address(), server.handle());
         tokio::spawn(server.run());
-        Self { address, mock }
+        Self { address, mock, handle }
+    }
+
+    pub(crate) async fn stop(&self) {
+        self.handle.stop(false).await;
     }
 
     /// Until so many answers are under way.
