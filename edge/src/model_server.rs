@@ -158,3 +158,6 @@ fn check_names(cards: &[ModelCard]) -> Result<(), ModelServerError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

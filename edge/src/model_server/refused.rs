@@ -98,7 +98,7 @@ impl Refused {
     }
 
     /// The status of an answer that says this.
-    pub fn status(&self) -> StatusCode {
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Asked { .. } | Self::TooLong { .. } | Self::Unsupported { .. } => StatusCode::BAD_REQUEST,
             Self::NoModel { .. } => StatusCode::NOT_FOUND,
@@ -110,7 +110,7 @@ impl Refused {
     }
 
     /// The body, and the event of a stream that had begun.
-    pub fn body(&self) -> Value {
+    pub(super) fn body(&self) -> Value {
         let status = self.status();
         let kind = match status.as_u16() {
             401 => "authentication_error",

@@ -6,8 +6,12 @@ use legwork_edge::model_server::{ModelServerConfig, bind};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+/// A test that waits so long hangs.
+const HANG: Duration = Duration::from_secs(30);
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
@@ -39,7 +43,9 @@ impl Running {
 
     /// Until so many answers are under way.
     pub(crate) async fn live(&self, count: usize) {
-        self.mock.live().wait_for(|live| *live == count).await.unwrap();
+        let mut live = self.mock.live();
+        let waited = tokio::time::timeout(HANG, live.wait_for(|live| *live == count)).await;
+        waited.unwrap_or_else(|_| panic!("{count} answers under way never came")).unwrap();
     }
 
     pub(crate) async fn connect(&self, request: impl AsRef<[u8]>) -> TcpStream {
