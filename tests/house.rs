@@ -90,6 +90,7 @@ const READERS: &[(&str, &[&str], &[&str])] = &[
         &[
             "actors/src/clock.rs",
             "actors/src/retriever/local.rs",
+            "edge/src/model_server/moment.rs",
             "edge/src/search_server/routes.rs",
             "endpoints/src/admission.rs",
             "endpoints/src/call.rs",

@@ -2,4 +2,6 @@
 //!
 //! It refuses to know how anything is found or computed: a library or an actor does that behind a trait.
 
+mod caller;
+pub mod model_server;
 pub mod search_server;

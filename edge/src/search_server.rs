@@ -11,7 +11,8 @@ mod guard;
 mod routes;
 mod wire;
 
-pub use config::{SearchServerConfig, SearchServerError, Token};
+pub use crate::caller::Token;
+pub use config::{SearchServerConfig, SearchServerError};
 pub use wire::{OpenRequest, SearchRequest};
 
 use actix_web::dev::{Server, ServerHandle};

@@ -1,15 +1,12 @@
 //! What a configuration says of the search server, and what it may not say: an address that others can reach needs a
 //! token.
 
-use serde::{Deserialize, Deserializer};
-use std::fmt;
+use crate::caller::{TOKEN_MIN_BYTES, Token};
+use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 /// The port where nothing else is said; FoldAgent's own.
 const PORT: u16 = 8000;
-/// A token shorter than this can be guessed.
-const TOKEN_MIN_BYTES: usize = 16;
 /// Lookups at once at most.
 const CONCURRENCY_MAX: usize = 65_536;
 /// Lookups that may wait at most.
@@ -98,7 +95,7 @@ impl SearchServerConfig {
     /// The first thing that cannot be, with the cure.
     pub fn check(&self) -> Result<(), SearchServerError> {
         match &self.token {
-            Some(token) => token.check()?,
+            Some(token) => token.check().map_err(|got| SearchServerError::Token { got })?,
             None if self.listen.ip().is_loopback() => {}
             None => return Err(SearchServerError::Open { listen: self.listen }),
         }
@@ -121,45 +118,6 @@ impl SearchServerConfig {
             return Err(SearchServerError::Field { field, most, got });
         }
         Ok(())
-    }
-}
-
-/// A bearer token. It prints as `[key]`.
-#[derive(Clone)]
-pub struct Token(Arc<str>);
-
-impl Token {
-    /// Takes a token.
-    pub fn new(token: impl AsRef<str>) -> Self {
-        Self(Arc::from(token.as_ref()))
-    }
-
-    /// Whether this is what a client sent; how long it takes says nothing about where they differ.
-    pub(super) fn is(&self, sent: &[u8]) -> bool {
-        let token = self.0.as_bytes();
-        token.len() == sent.len() && token.iter().zip(sent).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-    }
-
-    fn check(&self) -> Result<(), SearchServerError> {
-        if self.0.len() < TOKEN_MIN_BYTES {
-            return Err(SearchServerError::Token { got: "fewer" });
-        }
-        if !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(SearchServerError::Token { got: "others" });
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[key]")
-    }
-}
-
-impl<'de> Deserialize<'de> for Token {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Token::new)
     }
 }
 
@@ -187,13 +145,5 @@ mod tests {
     fn numbers_out_of_range_are_named() {
         let config = SearchServerConfig { concurrency: 0, ..SearchServerConfig::default() };
         assert_eq!(config.check().unwrap_err().to_string(), "`concurrency` must be 1 to 65536, got 0");
-    }
-
-    #[test]
-    fn a_token_is_compared_whole_and_never_printed() {
-        let token = Token::new("0123456789abcdef");
-        assert!(token.is(b"0123456789abcdef"));
-        assert!(!token.is(b"0123456789abcdeg") && !token.is(b"0123456789abcde") && !token.is(b""));
-        assert_eq!(format!("{token:?}"), "[key]");
     }
 }
