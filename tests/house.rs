@@ -19,6 +19,7 @@ type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 const ROOMS: &[Room] = &[
     ("kernels", &[], &[]),
     ("model", &["kernels"], &[]),
+    ("fetch", &[], &[]),
     ("engine", &["kernels", "model"], &[]),
     ("protocol", &[], &[]),
     ("retrieval", &["kernels"], &[]),
@@ -58,11 +59,11 @@ const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("rand", &["endpoints", "report", "scenarios"], &[""]),
     ("ratatui", &[""], &[]),
     ("rayon", &["kernels", "retrieval"], &[]),
-    ("reqwest", &["endpoints"], &[]),
+    ("reqwest", &["endpoints", "fetch"], &[]),
     ("rusqlite", &["actors"], &[""]),
     ("tantivy", &["retrieval"], &[]),
     ("tokenizers", &["model"], &[]),
-    ("tokio", &["actors", "edge", "endpoints", "scenarios", ""], &["retrieval"]),
+    ("tokio", &["actors", "edge", "endpoints", "fetch", "scenarios", ""], &["retrieval"]),
     ("tonic", &["retrieval"], &[]),
 ];
 
