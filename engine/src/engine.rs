@@ -246,3 +246,15 @@ fn say(out: &mut Vec<Output>, id: RequestId, drawn: Option<Drawn>, more: String)
         _ => out.push(Output::Tokens { id, tokens: drawn.into_iter().collect(), text: more }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An owner makes it on one thread and steps it on another.
+    #[test]
+    fn an_engine_moves_between_threads_if_its_model_does() {
+        fn moves<T: Send>() {}
+        moves::<Engine<()>>();
+    }
+}

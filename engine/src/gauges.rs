@@ -47,7 +47,7 @@ pub struct Gauges {
     pub restored_tokens: u64,
     /// Tokens drawn.
     pub generated_tokens: u64,
-    /// Requests set back for want of pages.
+    /// Requests set back to the head of the queue: for want of pages, or because pages that they held became unusable.
     pub preemptions: u64,
     /// Cached pages given up for others.
     pub evictions: u64,
@@ -70,7 +70,7 @@ pub struct StepReport {
     pub drawn: usize,
     /// Requests that began, or began again.
     pub admitted: usize,
-    /// Requests that were set back.
+    /// Requests that were set back for want of pages.
     pub preempted: usize,
     /// Requests that ended, for whatever reason.
     pub ended: usize,

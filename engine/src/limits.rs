@@ -11,7 +11,7 @@ pub const VOCABULARY_MAX: usize = 1 << 19;
 pub struct EngineLimits {
     /// Requests that run at once, at most. Below `step_rows`, so that each step has rows left for a prompt.
     pub running_max: usize,
-    /// Requests that wait, at most.
+    /// Requests that wait, at most; those that were set back come on top, no more than have run.
     pub waiting_max: usize,
     /// Rows of one step at most; never more than the model takes. It bounds how long a step keeps those that generate
     /// waiting for their next token.

@@ -15,7 +15,7 @@ pub use seen::Seen;
 use crate::request::Drawn;
 use crate::sampling::Sampling;
 use cut::Cutter;
-use weights::{ONE, Weights};
+use weights::{ONE, Scale, Weights};
 
 /// Room for drawing, kept between rows so that nothing is allocated for each.
 #[derive(Debug, Default)]
@@ -57,10 +57,15 @@ pub fn sample(
     } else {
         (logits, raw)
     };
+    let raw_scale = Scale::new(raw.1, 1.0);
+    let mut raw_sum = None;
     let id = if rules.temperature == 0.0 {
         top.0
     } else {
-        weights.fill(values, top.1, rules.temperature);
+        weights.fill(values, Scale::new(top.1, rules.temperature));
+        if rules.temperature == 1.0 && !rules.changes_logits() {
+            raw_sum = Some(weights.sum());
+        }
         keep(values, rules, weights, cutter);
         let mass = weights.sum();
         // Multiplying 64 random bits by the mass and keeping the upper half is uniform to within 2^-64.
@@ -68,45 +73,53 @@ pub fn sample(
         weights.at(point)
     };
     let Some(wanted) = rules.logprobs else { return Ok(Drawn { id, logprob: None, top: Vec::new() }) };
-    weights.fill(logits, raw.1, 1.0);
-    let normal = f64::from(raw.1) + (weights.sum() as f64 / ONE as f64).ln();
+    let raw_sum = raw_sum.unwrap_or_else(|| raw_scale.sum(logits));
+    let normal = f64::from(raw.1) + (raw_sum as f64 / ONE as f64).ln();
     let logprob = |logit: f32| (f64::from(logit) - normal) as f32;
     let best = most_probable(logits, wanted.into());
     let top = best.into_iter().map(|id| (id, logprob(logits[id as usize]))).collect();
     Ok(Drawn { id, logprob: Some(logprob(logits[id as usize])), top })
 }
 
+/// Logits that are looked at side by side.
+const LANES: usize = 16;
+
 /// Takes the mass of all that may not be drawn.
 fn keep(values: &[f32], rules: &Sampling, weights: &mut Weights, cutter: &mut Cutter) {
     if let Some(most) = rules.top_k.filter(|most| *most < values.len()) {
-        cutter.cut(values, weights, |_| 1, most as u64);
+        cutter.keep_count(values, weights, most);
     }
     if rules.top_p < 1.0 {
-        let least = (rules.top_p * weights.sum() as f64).ceil() as u64;
-        cutter.cut(values, weights, |mass| mass, least.max(1));
+        cutter.keep_mass(values, weights, rules.top_p);
     }
     if rules.min_p > 0.0 {
         weights.drop_below((rules.min_p * ONE as f64).ceil() as u64);
     }
 }
 
-/// The greatest logit and the lowest id that has it.
+/// The lowest id that has the greatest logit, and that logit.
 fn greatest(logits: &[f32]) -> Result<(u32, f32), NotFinite> {
-    let mut best = (0, f32::NEG_INFINITY);
-    let mut sound = true;
-    for (id, logit) in logits.iter().enumerate() {
-        // False for what is no number as well.
-        sound &= *logit < f32::INFINITY;
-        if *logit > best.1 {
-            best = (id as u32, *logit);
+    // Lanes that do not wait for one another; a second number rather than a bool, so that all lanes are of one width.
+    let (mut tops, mut wrongs) = ([f32::NEG_INFINITY; LANES], [0.0f32; LANES]);
+    let mut look = |group: &[f32]| {
+        for ((top, wrong), logit) in tops.iter_mut().zip(&mut wrongs).zip(group) {
+            *top = if *logit > *top { *logit } else { *top };
+            // Also for what is no number.
+            *wrong = if *logit < f32::INFINITY { *wrong } else { 1.0 };
         }
+    };
+    let groups = logits.chunks_exact(LANES);
+    look(groups.remainder());
+    groups.for_each(look);
+    let id_of = |suits: &dyn Fn(&f32) -> bool| logits.iter().position(suits).unwrap_or(0) as u32;
+    if wrongs.contains(&1.0) {
+        let id = id_of(&|logit| logit.is_nan() || *logit == f32::INFINITY);
+        return Err(NotFinite { id, logit: logits[id as usize] });
     }
-    let wrong = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
-    let wrong = if sound { None } else { logits.iter().position(wrong) };
-    match wrong {
-        Some(id) => Err(NotFinite { id: id as u32, logit: logits[id] }),
-        None if best.1 == f32::NEG_INFINITY => Err(NotFinite { id: 0, logit: best.1 }),
-        None => Ok(best),
+    let top = tops.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    match top == f32::NEG_INFINITY {
+        true => Err(NotFinite { id: 0, logit: top }),
+        false => Ok((id_of(&|logit| *logit == top), top)),
     }
 }
 

@@ -129,11 +129,12 @@ impl Sequence {
         }
     }
 
-    /// The text that is still owed at an end, and the end, which may turn out to be a stop string in that text.
+    /// The text that is still owed at an end, and the end: of one by length, this text may still come to a stop string.
     pub(crate) fn finish(&mut self, reason: Reason) -> (String, Reason) {
         let Some(mut decoder) = self.decoder.take() else { return (String::new(), reason) };
         match self.stop.push(&decoder.finish()) {
-            Heard::End { text, stop } => (text, Reason::StopString(stop)),
+            Heard::End { text, stop } if reason == Reason::Length => (text, Reason::StopString(stop)),
+            Heard::End { text, .. } => (text, reason),
             Heard::More(text) => (text + &self.stop.finish(), reason),
         }
     }

@@ -1,14 +1,17 @@
 //! Finds where a row of tokens, ordered by logit and then by id, has had enough mass or enough tokens, without sorting it:
-//! sums by bucket lead to one bucket, and within that one halving leads to the token. It refuses to know why it cuts.
+//! a floor leaves few candidates of most rows, sums by bucket lead to one bucket, and halving that to the token. It refuses
+//! to know why it cuts.
 
-use super::weights::{BUCKETS, NOWHERE, Weights};
+use super::LANES;
+use super::weights::{BUCKETS, ONE, Weights};
 use std::cmp::Ordering;
 
 /// Room for finding cuts.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
+    tops: Vec<f32>,
+    candidates: Vec<Entry>,
     loads: Vec<u64>,
-    within: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,27 +25,57 @@ struct Entry {
 const SORTED_MAX: usize = 32;
 
 impl Cutter {
-    /// Keeps the fewest tokens, best first, whose loads come to `enough`, and takes the mass of all others; keeps all when
-    /// they do not come to it. `load` says what a token of a mass counts.
-    pub(super) fn cut(&mut self, logits: &[f32], weights: &mut Weights, load: fn(u64) -> u64, enough: u64) {
-        let Some(last) = self.last(logits, weights, load, enough) else { return };
-        let tokens = weights.mass.iter_mut().zip(&mut weights.bucket).zip(logits).enumerate();
-        for (id, ((mass, bucket), logit)) in tokens {
-            let kept = *logit > last.logit || *logit == last.logit && id as u32 <= last.id;
-            if !kept {
-                (*mass, *bucket) = (0, NOWHERE);
+    /// Keeps so many tokens, best first, and takes the mass of all others.
+    pub(super) fn keep_count(&mut self, logits: &[f32], weights: &mut Weights, most: usize) {
+        // So many groups have a token that is at least this great, so those that are kept are too.
+        self.tops.clear();
+        self.tops.extend(logits.chunks(LANES).map(|group| group.iter().copied().fold(f32::NEG_INFINITY, f32::max)));
+        let floor = match most <= self.tops.len() {
+            true => *self.tops.select_nth_unstable_by(most - 1, |one, other| other.total_cmp(one)).1,
+            false => f32::NEG_INFINITY,
+        };
+        self.cut(logits, weights, |_| 1, most as u64, floor);
+    }
+
+    /// Keeps the fewest tokens, best first, that make up this part of the mass, and takes the mass of all others.
+    pub(super) fn keep_mass(&mut self, logits: &[f32], weights: &mut Weights, part: f64) {
+        let all = weights.sum() as f64;
+        let enough = ((part * all).ceil() as u64).max(1);
+        // All tokens below this mass together make up less than what may be left away. It is lowered by what masses are off
+        // their logits, and more.
+        let least = (1.0 - part) * all / logits.len() as f64 * 0.999;
+        let floor = weights.scale.value_of(least / ONE as f64);
+        self.cut(logits, weights, |mass| mass, enough, floor);
+    }
+
+    /// Keeps the fewest tokens, best first, whose loads come to `enough`; all, when they do not come to it. None that is
+    /// kept is below `floor`.
+    fn cut(&mut self, logits: &[f32], weights: &mut Weights, load: fn(u64) -> u64, enough: u64, floor: f32) {
+        self.candidates.clear();
+        for (number, group) in logits.chunks(LANES).enumerate() {
+            if !group.iter().fold(false, |some, logit| some | (*logit >= floor)) {
+                continue;
             }
+            for (logit, id) in group.iter().zip(number * LANES..) {
+                let mass = weights.mass[id];
+                if *logit >= floor && mass > 0 {
+                    self.candidates.push(Entry { logit: *logit, id: id as u32, load: load(mass) });
+                }
+            }
+        }
+        let Some(last) = self.last(weights, enough) else { return };
+        for (id, (mass, logit)) in weights.mass.iter_mut().zip(logits).enumerate() {
+            let kept = *logit > last.logit || *logit == last.logit && id as u32 <= last.id;
+            *mass = if kept { *mass } else { 0 };
         }
     }
 
-    /// The last token that is kept.
-    fn last(&mut self, logits: &[f32], weights: &Weights, load: fn(u64) -> u64, enough: u64) -> Option<Entry> {
+    /// The last candidate that is kept.
+    fn last(&mut self, weights: &Weights, enough: u64) -> Option<Entry> {
         self.loads.clear();
         self.loads.resize(BUCKETS, 0);
-        for (mass, bucket) in weights.mass.iter().zip(&weights.bucket) {
-            if *bucket != NOWHERE {
-                self.loads[usize::from(*bucket)] += load(*mass);
-            }
+        for entry in &self.candidates {
+            self.loads[weights.scale.bucket(entry.logit)] += entry.load;
         }
         let mut missing = enough;
         let crossing = self.loads.iter().position(|load| {
@@ -50,14 +83,8 @@ impl Cutter {
             missing -= if crosses { 0 } else { *load };
             crosses
         })?;
-        self.within.clear();
-        let tokens = weights.bucket.iter().enumerate().filter(|(_, bucket)| usize::from(**bucket) == crossing);
-        self.within.extend(tokens.map(|(id, _)| Entry {
-            logit: logits[id],
-            id: id as u32,
-            load: load(weights.mass[id]),
-        }));
-        halve(&mut self.within, missing)
+        self.candidates.retain(|entry| weights.scale.bucket(entry.logit) == crossing);
+        halve(&mut self.candidates, missing)
     }
 }
 

@@ -2,6 +2,8 @@
 //! pages, so that any wrong page, shared write, stale reuse or cross-talk changes what is drawn. What each request must give
 //! is computed without an engine.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod complaints;
 mod desk;
 mod ends;

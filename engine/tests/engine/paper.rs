@@ -6,7 +6,7 @@ use legwork_engine::{Decode, Speech, philox};
 use legwork_kernels::{Batch, PAGE_TOKENS};
 use legwork_model::{Forward, ModelError, ModelLimits};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Rows that see this token have logits that are no numbers.
@@ -29,12 +29,12 @@ pub(crate) enum Kind {
 pub(crate) struct Sight {
     chain: u64,
     fold: u64,
-    tokens: Vec<u32>,
+    secrets: BTreeSet<u32>,
 }
 
 impl Sight {
     pub(crate) fn nothing() -> Self {
-        Self { chain: 1, fold: 2, tokens: Vec::new() }
+        Self { chain: 1, fold: 2, secrets: BTreeSet::new() }
     }
 
     /// Sees the next token, as a right page would store it.
@@ -45,17 +45,19 @@ impl Sight {
 
     fn see_slot(&mut self, token: u32, chain: u64) {
         self.fold = mix(mix(self.fold, u64::from(token)), chain);
-        self.tokens.push(token);
+        if token >= SECRETS {
+            self.secrets.insert(token);
+        }
     }
 
     pub(crate) fn logits(&self, kind: Kind) -> Vec<f32> {
-        if self.tokens.contains(&POISON) {
+        if self.secrets.contains(&POISON) {
             return vec![f32::NAN; VOCABULARY];
         }
         (0..VOCABULARY as u32)
             .map(|id| match kind {
                 _ if id == POISON => f32::NEG_INFINITY,
-                Kind::Echo if id >= SECRETS && !self.tokens.contains(&id) => f32::NEG_INFINITY,
+                Kind::Echo if id >= SECRETS && !self.secrets.contains(&id) => f32::NEG_INFINITY,
                 Kind::Echo if id >= SECRETS => 9.0,
                 _ => (mix(self.fold, u64::from(id)) >> 40) as f32 / (1 << 24) as f32 * 10.0 - 5.0,
             })
@@ -122,6 +124,7 @@ impl Forward for Paper {
             return Err(ModelError::Encode { bytes: 1, detail: "the paper tore".to_owned() });
         }
         logits.clear();
+        let mut wanted = batch.wanted.iter().map(|row| *row as usize).peekable();
         for span in &batch.spans {
             let pages = batch.pages_of(span);
             let slot = |position: usize| pages[position / PAGE_TOKENS] as usize * PAGE_TOKENS + position % PAGE_TOKENS;
@@ -130,7 +133,7 @@ impl Forward for Paper {
                 let before = if position == 0 { 1 } else { sheet.slots[slot(position - 1)].1 };
                 let token = batch.ids[span.first + row];
                 sheet.slots[slot(position)] = (token, mix(before, u64::from(token)));
-                if batch.wanted.contains(&((span.first + row) as u32)) {
+                if wanted.next_if_eq(&(span.first + row)).is_some() {
                     let mut sight = Sight::nothing();
                     for position in 0..=position {
                         let (token, chain) = sheet.slots[slot(position)];

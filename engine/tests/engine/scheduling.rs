@@ -27,7 +27,8 @@ fn a_long_prompt_never_keeps_those_that_generate_from_their_next_token() {
 
 #[test]
 fn a_large_request_at_the_head_is_not_overtaken() {
-    let mut desk = Desk::new(10, EngineLimits { running_max: 4, ..limits() });
+    // The large one needs all nine pages, so it cannot begin before the first has ended.
+    let mut desk = Desk::new(9, EngineLimits { running_max: 4, ..limits() });
     desk.submit(ask(1, tokens(1, 100), 100)).unwrap();
     desk.step();
     desk.submit(ask(2, tokens(2, 500), 60)).unwrap();
@@ -66,7 +67,7 @@ fn what_can_never_fit_is_refused_with_the_numbers() {
         |desk: &mut Desk, prompt: usize, max_new| desk.submit(ask(1, tokens(1, prompt), max_new)).unwrap_err();
     assert_eq!(refused(&mut desk, 200, 102), Refusal::TooLong { prompt: 200, max_new: 102, context: 300 });
     assert_eq!(refused(&mut desk, 200, 58), Refusal::NeverFits { needed: 5, pages: 4 });
-    assert_eq!(refused(&mut desk, 1, usize::MAX >> 32).is_busy(), false);
+    assert!(!refused(&mut desk, 1, usize::MAX >> 32).is_busy());
     assert_eq!(refused(&mut desk, 0, 1), Refusal::EmptyPrompt);
     desk.submit(ask(1, tokens(1, 200), 57)).unwrap();
     assert_eq!(refused(&mut desk, 1, 1), Refusal::Duplicate(RequestId(1)));
