@@ -44,7 +44,7 @@ impl Sight {
     }
 
     fn see_slot(&mut self, token: u32, chain: u64) {
-        self.fold = mix(mix(self.fold, u64::from(token)), chain);
+        self.fold = mix(self.fold ^ u64::from(token) << 40, chain);
         if token >= SECRETS {
             self.secrets.insert(token);
         }

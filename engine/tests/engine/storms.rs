@@ -172,9 +172,9 @@ fn sixty_four_mixed_requests_at_once_stay_right_over_thousands_of_steps() {
         host_bytes_max: 60 * PAGE_BYTES,
         ..EngineLimits::default()
     };
-    let mut desk = Desk::of(Paper::new(150, 160, 2_000, Kind::Hash), limits);
+    let mut desk = Desk::of(Paper::new(90, 160, 2_000, Kind::Hash), limits);
     let (mut next, mut steps) = (0u64, 0);
-    while steps < 2_500 {
+    while steps < 2_000 {
         while desk.engine.gauges().waiting + desk.engine.gauges().running < 64 {
             let dice = |at: u64, sides: u64| philox::draw(next, at) % sides;
             let ask_for = Ask {
@@ -201,7 +201,7 @@ fn sixty_four_mixed_requests_at_once_stay_right_over_thousands_of_steps() {
     desk.drain(20_000);
     desk.assert_right();
     let gauges = desk.engine.gauges();
-    assert!(gauges.finished > 1_000 && gauges.cancelled > 10 && gauges.expired > 10, "{gauges:?}");
+    assert!(gauges.finished > 800 && gauges.cancelled > 10 && gauges.expired > 10, "{gauges:?}");
     assert!(gauges.failed > 0 && gauges.prefix_hit_tokens > 10_000 && gauges.preemptions > 0, "{gauges:?}");
     assert!(desk.got.values().any(|got| matches!(got.done, Some((Reason::StopString(_), _)))));
 }
