@@ -168,7 +168,7 @@ fn sixty_four_mixed_requests_at_once_stay_right_over_thousands_of_steps() {
     let limits = EngineLimits {
         running_max: 64,
         step_rows: 160,
-        reserve_tokens: 16,
+        reserve_tokens: 0,
         host_bytes_max: 60 * PAGE_BYTES,
         ..EngineLimits::default()
     };
