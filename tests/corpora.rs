@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const INPUTS_MAX: usize = 40;
 /// Bytes of one corpus at most.
 const CORPUS_BYTES_MAX: u64 = 200_000;
+/// The target that is no reader: all of them in one program.
+const ANY_READER: &str = "any_reader";
 /// Threads that read.
 const THREADS: usize = 4;
 
@@ -50,10 +52,11 @@ fn every_reader_has_a_target_and_a_corpus_and_none_is_without_a_reader() {
     assert_eq!(named.len(), READERS.len(), "a name stands twice in READERS");
     let manifest: toml::Table = std::fs::read_to_string(fuzz().join("Cargo.toml")).unwrap().parse().unwrap();
     let bins = manifest["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_owned()).collect();
-    for (what, found) in [
-        ("fuzz/Cargo.toml `bin`", bins),
-        ("fuzz/fuzz_targets", stems(&fuzz().join("fuzz_targets"))),
-        ("fuzz/corpora", stems(&fuzz().join("corpora"))),
+    let targets: BTreeSet<String> = named.iter().cloned().chain([ANY_READER.to_owned()]).collect();
+    for (what, named, found) in [
+        ("fuzz/Cargo.toml `bin`", &targets, bins),
+        ("fuzz/fuzz_targets", &targets, stems(&fuzz().join("fuzz_targets"))),
+        ("fuzz/corpora", &named, stems(&fuzz().join("corpora"))),
     ] {
         let differ: Vec<&String> = named.symmetric_difference(&found).collect();
         assert!(differ.is_empty(), "in READERS or in {what}, but not in both: {differ:?}; see fuzz/README.md");

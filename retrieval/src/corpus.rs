@@ -1,7 +1,8 @@
 //! Corpora as files: JSON lines, parquet or TREC text, read as a stream of documents.
 //!
 //! It refuses to repair. A document that is not exactly readable stops the reading with the file, the line
-//! and the cure; a byte order mark and CRLF are the only liberties. Ids are opaque text: "12" and "012" differ.
+//! and the cure; byte order marks before a line and CRLF are the only liberties. Ids are opaque text: "12" and
+//! "012" differ.
 
 mod jsonl;
 mod lines;

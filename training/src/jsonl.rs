@@ -105,8 +105,8 @@ impl<R: Row> JsonlReader<R> {
             if !self.take_line()? {
                 return Ok(None);
             }
-            let text = line_text(&self.buffer, self.line)
-                .map_err(|at_byte| TrajectoryError::NotUtf8 { place: self.place(), at_byte })?;
+            let text =
+                line_text(&self.buffer).map_err(|at_byte| TrajectoryError::NotUtf8 { place: self.place(), at_byte })?;
             if text.trim().is_empty() {
                 blank.get_or_insert(self.place());
                 continue;
@@ -151,10 +151,13 @@ fn read_row<R: Row>(text: &str, whole: bool, place: impl Fn() -> Place) -> Resul
     Ok(row)
 }
 
-/// The line without its end, and without a byte order mark on the first; else the first byte that is not UTF-8.
-fn line_text(buffer: &[u8], line: u64) -> Result<&str, usize> {
+/// The line without its end, and without the byte order marks that stand before a line where files were joined; else the first
+/// byte that is not UTF-8.
+fn line_text(buffer: &[u8]) -> Result<&str, usize> {
     let bytes = buffer.strip_suffix(b"\n").unwrap_or(buffer);
-    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-    let bytes = if line == 1 { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
+    let mut bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    while let Some(unmarked) = bytes.strip_prefix(b"\xEF\xBB\xBF") {
+        bytes = unmarked;
+    }
     std::str::from_utf8(bytes).map_err(|error| error.valid_up_to())
 }

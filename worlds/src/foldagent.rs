@@ -7,7 +7,8 @@ use crate::pages::CheckedFile;
 use crate::plain::{not_empty, take_question};
 use legwork_protocol::id::QuestionId;
 use legwork_protocol::question::Question;
-use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, FileReader};
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use std::fs::File;
@@ -75,10 +76,9 @@ fn table<R: ChunkReader + 'static>(name: &str, source: R) -> Result<FoldAgent, W
 
 fn rows<R: ChunkReader + 'static>(name: &str, source: R) -> Result<FoldAgent, WorldError> {
     let bad = |got: String| WorldError::BadTable { file: name.to_owned(), expected: COLUMNS, got };
-    let reader = SerializedFileReader::new(source).map_err(|error| bad(error.to_string()))?;
-    check_claims(&reader).map_err(bad)?;
-    let projection = projection(&reader).map_err(bad)?;
-    let reader = CheckedFile(reader);
+    let reader = CheckedFile::open(source).map_err(|error| bad(error.to_string()))?;
+    check_claims(reader.metadata()).map_err(bad)?;
+    let projection = projection(reader.metadata()).map_err(bad)?;
     let rows = reader.get_row_iter(Some(projection)).map_err(|error| bad(error.to_string()))?;
     let mut seen = Seen::default();
     let mut found = FoldAgent::default();
@@ -97,8 +97,7 @@ fn rows<R: ChunkReader + 'static>(name: &str, source: R) -> Result<FoldAgent, Wo
 }
 
 /// Refuses a table whose header claims more than it may hold, before anything is allocated for it.
-fn check_claims<R: ChunkReader + 'static>(reader: &SerializedFileReader<R>) -> Result<(), String> {
-    let metadata = reader.metadata();
+fn check_claims(metadata: &ParquetMetaData) -> Result<(), String> {
     let rows = metadata.file_metadata().num_rows();
     if !(0..=ROWS_MAX).contains(&rows) {
         return Err(format!("a header that claims {rows} rows, of which at most {ROWS_MAX} are read"));
@@ -120,8 +119,8 @@ fn check_claims<R: ChunkReader + 'static>(reader: &SerializedFileReader<R>) -> R
 }
 
 /// The schema with the columns that are read.
-fn projection<R: ChunkReader + 'static>(reader: &SerializedFileReader<R>) -> Result<Type, String> {
-    let schema = reader.metadata().file_metadata().schema();
+fn projection(metadata: &ParquetMetaData) -> Result<Type, String> {
+    let schema = metadata.file_metadata().schema();
     let wanted = ["data_source", "extra_info", "reward_model"];
     let fields: Vec<Arc<Type>> =
         schema.get_fields().iter().filter(|field| wanted.contains(&field.name())).cloned().collect();

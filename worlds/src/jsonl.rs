@@ -1,4 +1,4 @@
-//! Reads JSON lines one by one, strictly: a byte order mark and CRLF are accepted, and everything that is not a whole
+//! Reads JSON lines one by one, strictly: byte order marks before a line and CRLF are accepted, and what is not a whole
 //! record is an error with its place. It refuses to know what the records mean.
 
 use crate::error::{Place, WorldError};
@@ -99,8 +99,11 @@ impl Line<'_> {
 
 fn line_text<'b>(buffer: &'b [u8], place: &Place) -> Result<&'b str, WorldError> {
     let bytes = buffer.strip_suffix(b"\n").unwrap_or(buffer);
-    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-    let bytes = if place.line == 1 { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
+    let mut bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    // Files are joined as they stand, so that a mark stands before any line.
+    while let Some(unmarked) = bytes.strip_prefix(b"\xEF\xBB\xBF") {
+        bytes = unmarked;
+    }
     std::str::from_utf8(bytes)
         .map_err(|error| WorldError::NotUtf8 { place: place.clone(), at_byte: error.valid_up_to() })
 }

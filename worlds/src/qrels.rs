@@ -113,7 +113,9 @@ impl Qrels {
         let mut qrels = Qrels::default();
         let mut seen: BTreeMap<(String, String), Place> = BTreeMap::new();
         source.lines(|line| {
-            let columns: Vec<&str> = line.text.split_ascii_whitespace().collect();
+            // A byte order mark before a question is left from a file that was joined on, also behind white space.
+            let text = line.text.trim_start_matches(|c: char| c == '\u{feff}' || c.is_ascii_whitespace());
+            let columns: Vec<&str> = text.split_ascii_whitespace().collect();
             let [query, _, docid, relevance] = columns.as_slice() else {
                 let got = format!("{} columns", columns.len());
                 return Err(WorldError::BadJudgement { place: line.place, got });
@@ -172,6 +174,12 @@ mod tests {
         assert_eq!(questions[0].evidence, ["d1".into()]);
         assert_eq!(questions[1].gold, ["d3".into()]);
         assert_eq!(attached, Attached { documents: 2, unjudged: vec!["2".into()], unknown: vec![] });
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_a_question_is_no_part_of_it() {
+        let judged = Qrels::parse("q.txt", "\u{feff}1 0 d1 1\n \u{feff}1 0 d2 1\n".as_bytes()).unwrap().judged;
+        assert_eq!(judged.into_iter().map(|(id, judged)| (id, judged.len())).collect::<Vec<_>>(), [("1".into(), 2)]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Lines of a text file with their numbers: strict UTF-8, one byte order mark at the start, CRLF or LF.
+//! Lines of a text file with their numbers: strict UTF-8, CRLF or LF, byte order marks before any line, since files are joined
+//! as they stand.
 //!
 //! It refuses to know what a line says. A line is held once and is bounded.
 
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Longest line, in bytes: the longest text with its JSON escapes, by a margin.
 pub(crate) const MAX_LINE_BYTES: usize = 512 * 1024 * 1024;
+
+/// A byte order mark in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 const BUFFER_BYTES: usize = 1024 * 1024;
 
@@ -49,8 +53,8 @@ impl<R: BufRead> Lines<R> {
             return Err(self.fault(self.number, what, "put one record on each line"));
         }
         let mut bytes = self.line.as_slice();
-        if self.number == 1 {
-            bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        while let Some(unmarked) = bytes.strip_prefix(MARK) {
+            bytes = unmarked;
         }
         bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
@@ -83,9 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_and_either_line_end_are_tolerated() {
+    fn marks_before_a_line_and_either_line_end_are_tolerated() {
         assert_eq!(lines(b"\xef\xbb\xbfa\r\nb\nc", 10).unwrap(), ["a", "b", "c"]);
-        assert_eq!(lines(b"a\n\xef\xbb\xbfb", 10).unwrap(), ["a", "\u{feff}b"], "a mark elsewhere is text");
+        let joined = b"a\n\xef\xbb\xbfb\n\xef\xbb\xbf\xef\xbb\xbfc";
+        assert_eq!(lines(joined, 10).unwrap(), ["a", "b", "c"], "of an empty file nothing is left but its mark");
+        assert_eq!(lines(b"a\xef\xbb\xbfb", 10).unwrap(), ["a\u{feff}b"], "a mark elsewhere is text");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::pages::CheckedFile;
 use super::{Document, DocumentReader};
 use crate::error::RetrievalError;
 use ::parquet::basic::{ConvertedType, Type as Physical};
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::reader::FileReader;
 use ::parquet::record::reader::RowIter;
 use ::parquet::record::{Field, Row};
 use ::parquet::schema::types::Type;
@@ -30,10 +30,10 @@ impl ParquetReader {
     pub(super) fn open(path: &Path) -> Result<Self, RetrievalError> {
         let file = File::open(path).map_err(RetrievalError::io("opening", path))?;
         let broken = |what: String| RetrievalError::file(path, what, "the file may be cut off: fetch it anew");
-        let reader = guarded(|| SerializedFileReader::new(file)).map_err(broken)?;
+        let reader = guarded(|| CheckedFile::open(file)).map_err(broken)?;
         let root = reader.metadata().file_metadata().schema().clone();
         let projection = projection(path, &root)?;
-        let rows = RowIter::from_file_into(Box::new(CheckedFile(reader)))
+        let rows = RowIter::from_file_into(Box::new(reader))
             .project(Some(projection))
             .map_err(|error| broken(error.to_string()))?
             .with_batch_size(BATCH_ROWS);

@@ -68,7 +68,8 @@ pub fn read_run(path: &Path) -> Result<Run, RetrievalError> {
 /// evaluates the file.
 ///
 /// # Errors
-/// An id, topic or tag with white space, which the format cannot hold, a score that is not finite, or a failing disk.
+/// An id, topic or tag with white space, or a topic behind a byte order mark, which the format cannot hold, a score that is
+/// not finite, or a failing disk.
 pub fn write_run(path: &Path, run: &Run, tag: &str, output: &mut dyn Write) -> Result<(), RetrievalError> {
     for (topic, found) in run {
         for (rank, (docid, score)) in found.iter().enumerate() {
@@ -76,13 +77,17 @@ pub fn write_run(path: &Path, run: &Run, tag: &str, output: &mut dyn Write) -> R
                 Err(RetrievalError::Topic {
                     topic: topic.clone(),
                     what,
-                    cure: "a run's columns are separated by white space: choose other names",
+                    cure: "a run's columns are separated by white space, and a mark before a line is no part of it: choose \
+                           other names",
                 })
             };
             for name in [topic, docid, tag] {
                 if name.is_empty() || name.contains(char::is_whitespace) {
                     return fault(format!("expected a name without white space, got {name:?}"));
                 }
+            }
+            if topic.starts_with(MARK) {
+                return fault(format!("expected a topic without a byte order mark before it, got {topic:?}"));
             }
             if !score.is_finite() {
                 return fault(format!("expected a finite score for {docid:?}, got {score}"));
@@ -94,6 +99,9 @@ pub fn write_run(path: &Path, run: &Run, tag: &str, output: &mut dyn Write) -> R
     output.flush().map_err(RetrievalError::io("writing", path))
 }
 
+/// A byte order mark: before a topic it is left from a file that was joined on, also behind white space.
+const MARK: char = '\u{feff}';
+
 type Complaint = (String, &'static str);
 
 /// Calls `take` with the columns of each line that is not blank.
@@ -104,6 +112,7 @@ fn each_line(path: &Path, mut take: impl FnMut(&[&str]) -> Result<(), Complaint>
             None => return Ok(()),
             Some((_, line)) if line.trim().is_empty() => continue,
             Some((number, line)) => {
+                let line = line.trim_start_matches(|c: char| c == MARK || c.is_ascii_whitespace());
                 let columns: Vec<&str> = line.split_ascii_whitespace().collect();
                 take(&columns).map_err(|complaint| (number, complaint))
             }

@@ -40,8 +40,17 @@ fn bad_runs_are_refused_by_line() {
 }
 
 #[test]
+fn a_byte_order_mark_before_a_topic_is_no_part_of_it() {
+    let got = run("\u{feff}1 Q0 A 1 2 t\n \u{feff}1 Q0 B 2 1 t\n\u{feff} \u{feff}2 Q0 A 1 1 t\n").unwrap();
+    assert_eq!(got.keys().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(got["1"], [("A".to_owned(), 2.0), ("B".to_owned(), 1.0)]);
+    assert_eq!(qrels("1 0 A 1\n \u{feff}1 0 B 1").unwrap()["1"].len(), 2);
+    assert_eq!(run("1 Q0 \u{feff}A 1 2 t").unwrap()["1"][0].0, "\u{feff}A", "elsewhere it is text");
+}
+
+#[test]
 fn names_that_the_format_cannot_hold_are_refused() {
-    for (topic, docid, score) in [("1", "a b", 1.0), ("", "a", 1.0), ("1", "a", f64::NAN)] {
+    for (topic, docid, score) in [("1", "a b", 1.0), ("", "a", 1.0), ("\u{feff}1", "a", 1.0), ("1", "a", f64::NAN)] {
         let run = Run::from([(topic.to_owned(), vec![(docid.to_owned(), score)])]);
         let error = write_run(Path::new("f"), &run, "t", &mut Vec::new()).unwrap_err();
         assert!(matches!(error, RetrievalError::Topic { .. }));

@@ -16,7 +16,7 @@ const ROW: &str = r#"{"messages":[{"role":"user","content":"q"},{"role":"assista
 
 #[test]
 fn marks_and_line_ends_of_other_systems_are_read() {
-    let text = format!("\u{feff}{ROW}\r\n{ROW}\n\n");
+    let text = format!("\u{feff}{ROW}\r\n\u{feff}{ROW}\n\n");
     assert_eq!(read(text).unwrap().len(), 2);
     assert_eq!(read("").unwrap().len(), 0);
     assert_eq!(read(ROW).unwrap().len(), 1, "the last line need not end in a line feed");

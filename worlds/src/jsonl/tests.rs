@@ -16,10 +16,12 @@ fn message(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_byte_order_mark_crlf_a_missing_last_line_end_and_blank_lines_at_the_end_are_accepted() {
-    for bytes in
-        [&b"\xEF\xBB\xBF{\"a\":1}\r\n{\"a\":2}\r\n"[..], b"{\"a\":1}\n{\"a\":2}", b"{\"a\":1}\n{\"a\":2}\n\n \n"]
-    {
+fn byte_order_marks_crlf_a_missing_last_line_end_and_blank_lines_at_the_end_are_accepted() {
+    for bytes in [
+        &b"\xEF\xBB\xBF{\"a\":1}\r\n\xEF\xBB\xBF{\"a\":2}\r\n"[..],
+        b"{\"a\":1}\n{\"a\":2}",
+        b"{\"a\":1}\n{\"a\":2}\n\n \n",
+    ] {
         let lines: Vec<usize> = read(bytes).unwrap().into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [1, 2]);
     }
