@@ -13,6 +13,7 @@ pub mod product;
 #[cfg(target_arch = "x86_64")]
 mod product_x86;
 pub mod rowwise;
+pub mod team;
 pub mod top_k;
 pub mod unpack;
 #[cfg(target_arch = "x86_64")]

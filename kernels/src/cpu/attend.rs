@@ -6,9 +6,9 @@
 use super::panel::Level;
 use super::product::{Strided, StridedMut, product};
 use super::rowwise::{exp_and_sum, scale};
+use super::team::{Parts, together};
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::{CacheShape, Heads};
-use rayon::prelude::*;
 
 /// Rows of one span that a task takes: with the query heads of a group they share each page of keys.
 const ROWS: usize = 8;
@@ -76,25 +76,6 @@ struct Task<'a> {
     kv_head: usize,
 }
 
-/// Where outputs go: each task writes rows and heads of its own.
-struct Outputs {
-    start: *mut f32,
-    len: usize,
-}
-
-// SAFETY: tasks differ in rows or heads, so none writes where another does.
-#[allow(unsafe_code)]
-unsafe impl Sync for Outputs {}
-
-impl Outputs {
-    #[allow(unsafe_code)]
-    fn write(&self, at: usize, values: &[f32]) {
-        assert!(at + values.len() <= self.len);
-        // SAFETY: the place is inside by the line above, and no other task writes it.
-        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) };
-    }
-}
-
 /// Attention of all rows of a batch; `qkv` holds rows of [`Heads::fused`] values, `out` gets rows of [`Heads::width`].
 pub fn attend(
     level: Level,
@@ -105,7 +86,7 @@ pub fn attend(
     cache: &PagedCache,
     out: &mut [f32],
 ) {
-    let outputs = Outputs { start: out.as_mut_ptr(), len: out.len() };
+    let outputs = Parts::new(out);
     let tasks: Vec<Task<'_>> = batch
         .spans
         .iter()
@@ -115,11 +96,10 @@ pub fn attend(
             (0..heads.kv).map(move |kv_head| Task { span, row, rows, kv_head })
         })
         .collect();
-    let run = |scratch: &mut Scratch, task: &Task<'_>| {
-        one(level, task, qkv, heads, batch, layer, cache, scratch, &outputs);
-    };
-    let new = || Scratch::new(ROWS * heads.query / heads.kv, heads.dim);
-    tasks.par_iter().for_each_init(new, |scratch, task| run(scratch, task));
+    together(tasks.len(), &|task| {
+        let mut scratch = Scratch::new(ROWS * heads.query / heads.kv, heads.dim);
+        one(level, &tasks[task], qkv, heads, batch, layer, cache, &mut scratch, &outputs);
+    });
 }
 
 struct Scratch {
@@ -156,7 +136,7 @@ fn one(
     layer: usize,
     cache: &PagedCache,
     scratch: &mut Scratch,
-    outputs: &Outputs,
+    outputs: &Parts<f32>,
 ) {
     let (dim, group) = (heads.dim, heads.query / heads.kv);
     let queries = task.rows * group;
@@ -206,6 +186,9 @@ fn one(
         let sums = &mut scratch.sums[query * dim..][..dim];
         scale(level, sums, 1.0 / scratch.mass[query]);
         let row = task.span.first + task.row + query / group;
-        outputs.write(row * heads.width() + (task.kv_head * group + query % group) * dim, sums);
+        let at = row * heads.width() + (task.kv_head * group + query % group) * dim;
+        // SAFETY: tasks differ in rows or heads, so none takes what another does.
+        #[allow(unsafe_code)]
+        unsafe { outputs.part(at, dim) }.copy_from_slice(sums);
     }
 }

@@ -6,11 +6,11 @@ use super::attend::{PagedCache, attend};
 use super::linear::linear;
 use super::panel::Level;
 use super::rowwise;
+use super::team::over_rows;
 use super::unpack::unpack;
 use crate::batch::{Batch, PAGE_TOKENS};
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
-use rayon::prelude::*;
 
 /// Bytes of the largest buffer: more than any machine that this runs on has.
 const BUFFER_MAX_BYTES: u128 = 1 << 42;
@@ -375,6 +375,6 @@ fn spread(rows: usize, values: &mut [f32], width: usize, run: impl Fn(usize, &mu
     if rows < SPREAD_ROWS {
         values.chunks_exact_mut(width.max(1)).enumerate().for_each(|(row, values)| run(row, values));
     } else {
-        values.par_chunks_exact_mut(width.max(1)).enumerate().for_each(|(row, values)| run(row, values));
+        over_rows(values, width, &run);
     }
 }

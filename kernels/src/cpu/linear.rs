@@ -6,9 +6,9 @@
 
 use super::panel::Level;
 use super::product::{PASS, Strided, StridedMut, TILE, dots, product};
+use super::team::{Parts, threads, together};
 use super::unpack::unpack;
 use crate::stored::Stored;
-use rayon::prelude::*;
 
 /// Rows of `x` up to which weights are multiplied row by row.
 pub const FEW_ROWS: usize = 12;
@@ -43,11 +43,8 @@ pub fn linear(level: Level, parts: &[Stored], bias: Option<&[f32]>, x: &[f32], o
     over(&tasks, |task| many(level, task, bias, &panels, &columns));
 }
 
-fn over<'a>(tasks: &[Task<'a>], run: impl Fn(&Task<'a>) + Sync + Send) {
-    match tasks {
-        [only] => run(only),
-        _ => tasks.par_iter().for_each(run),
-    }
+fn over<'a>(tasks: &[Task<'a>], run: impl Fn(&Task<'a>) + Sync) {
+    together(tasks.len(), &|task| run(&tasks[task]));
 }
 
 /// Some rows of one part.
@@ -63,7 +60,7 @@ struct Task<'a> {
 fn tasks(parts: &[Stored], least: usize) -> Vec<Task<'_>> {
     let outputs: usize = parts.iter().map(Stored::rows).sum();
     // As many pieces as give each thread several, so that one that is late holds nobody up for long.
-    let piece = outputs.div_ceil(rayon::current_num_threads() * 4).next_multiple_of(TILE).max(least);
+    let piece = outputs.div_ceil(threads() * 4).next_multiple_of(TILE).max(least);
     let mut tasks = Vec::new();
     let mut output = 0;
     for part in parts {
@@ -137,14 +134,17 @@ impl Panels {
         let lanes = if level == Level::Avx512 { 32 } else { 16 };
         let rows = x.len() / inputs;
         let mut values = vec![0.0; rows.div_ceil(lanes) * lanes * inputs];
-        let pack = |(panel, x): (&mut [f32], &[f32])| {
-            for (lane, row) in x.chunks_exact(inputs).enumerate() {
+        let parts = Parts::new(&mut values);
+        together(rows.div_ceil(lanes), &|number| {
+            // SAFETY: each panel is packed by one task.
+            #[allow(unsafe_code)]
+            let panel = unsafe { parts.part(number * lanes * inputs, lanes * inputs) };
+            for (lane, row) in x.chunks_exact(inputs).skip(number * lanes).take(lanes).enumerate() {
                 for (d, value) in row.iter().enumerate() {
                     panel[d * lanes + lane] = *value;
                 }
             }
-        };
-        values.par_chunks_mut(lanes * inputs).zip(x.par_chunks(lanes * inputs)).for_each(pack);
+        });
         Self { values, lanes, inputs, rows }
     }
 }
