@@ -5,6 +5,8 @@
 
 pub mod attend;
 pub mod backend;
+#[cfg(target_arch = "x86_64")]
+mod fused_x86;
 pub mod linear;
 pub mod panel;
 #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,7 @@ use super::unpack::unpack;
 use crate::stored::Stored;
 
 /// Rows of `x` up to which weights are multiplied row by row.
-pub const FEW_ROWS: usize = 12;
+pub const FEW_ROWS: usize = 16;
 /// Rows of weights that one task unpacks at a time; with a panel of `x` they fit into a second-level cache.
 const UNPACKED: usize = 32;
 /// Multiply-adds of one task at least: starting one costs some microseconds.
@@ -107,17 +107,34 @@ impl Columns {
 
 fn few(level: Level, task: &Task<'_>, bias: Option<&[f32]>, x: &[f32], columns: &Columns) {
     let inputs = task.part.cols();
-    let mut weights = vec![0.0; inputs];
-    for row in 0..task.rows {
-        task.unpack(level, row, &mut weights);
-        let output = task.output + row;
-        let bias = bias.map_or(0.0, |bias| bias[output]);
-        for (pass, x) in x.chunks(PASS * inputs).enumerate() {
-            let sums = dots(level, &weights, x);
+    let mut sums = vec![0.0; task.rows * PASS];
+    for (pass, x) in x.chunks(PASS * inputs).enumerate() {
+        products(level, task, x, &mut sums);
+        for (row, sums) in sums.chunks_exact(PASS).enumerate() {
+            let output = task.output + row;
+            let bias = bias.map_or(0.0, |bias| bias[output]);
             for (i, sum) in sums.iter().take(x.len() / inputs).enumerate() {
                 columns.write(pass * PASS + i, output, sum + bias);
             }
         }
+    }
+}
+
+/// `sums[row][i]`: products of a task's rows of weights with up to [`PASS`] rows of `x`.
+fn products(level: Level, task: &Task<'_>, x: &[f32], sums: &mut [f32]) {
+    let inputs = task.part.cols();
+    #[cfg(target_arch = "x86_64")]
+    {
+        let row = task.part.dtype().row_bytes(inputs).expect("whole blocks, as `Stored` checks");
+        let bytes = &task.part.bytes()[task.first * row..][..task.rows * row];
+        if super::fused_x86::products(level, task.part.dtype(), bytes, inputs, x, sums) {
+            return;
+        }
+    }
+    let mut weights = vec![0.0; inputs];
+    for (row, sums) in sums.chunks_exact_mut(PASS).enumerate() {
+        task.unpack(level, row, &mut weights);
+        sums.copy_from_slice(&dots(level, &weights, x));
     }
 }
 
