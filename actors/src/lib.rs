@@ -14,6 +14,7 @@ pub mod grader;
 pub mod inference;
 pub mod journal;
 pub mod ledger;
+pub mod local;
 pub mod retriever;
 pub mod run;
 pub mod stage;
