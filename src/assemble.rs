@@ -4,12 +4,14 @@
 mod cast;
 mod library;
 mod models;
+mod served;
 mod world;
 
 pub use cast::{assemble_cast, lines_digest, load_script};
 pub use library::{LibraryParts, assemble_library, build_world_index};
 pub(crate) use library::{bm25_params, qdrant, search_settings};
 pub use models::{Counters, ModelParts, assemble_models, counters, embedder, prompt_encoder};
+pub use served::ServedModel;
 pub use world::{LoadedWorld, load_world};
 
 use std::path::PathBuf;
@@ -33,6 +35,9 @@ pub enum AssembleError {
     /// A tokenizer cannot be used.
     #[error(transparent)]
     Model(#[from] legwork_model::ModelError),
+    /// A model in this process cannot be opened.
+    #[error(transparent)]
+    Local(#[from] legwork_actors::local::LocalError),
     /// A part could not be started.
     #[error(transparent)]
     Failure(#[from] legwork_protocol::failure::Failure),

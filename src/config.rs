@@ -6,8 +6,8 @@ mod settings;
 
 pub use layers::{Layers, Origin, Resolved};
 pub use settings::{
-    CastSettings, IndexSettings, MockSettings, ModelSettings, QdrantServer, RunSettings, Settings, TokenizerSettings,
-    WorldSettings,
+    CastSettings, IndexSettings, LocalModelSettings, MockSettings, ModelSettings, QdrantServer, RunSettings, Settings,
+    TokenizerSettings, WorldSettings,
 };
 
 use std::path::PathBuf;

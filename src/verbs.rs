@@ -6,6 +6,7 @@ mod doctor;
 mod embed;
 mod eval;
 mod export;
+mod fetch;
 mod fork;
 mod index;
 mod ledger;
@@ -53,7 +54,9 @@ pub enum Verb {
     Retrieve(retrieve::RetrieveArgs),
     /// Give an index vectors, from an embeddings endpoint or a file.
     Embed(embed::EmbedArgs),
-    /// Serve a corpus over FoldAgent's search protocol.
+    /// Fetch a model or a data set from the Hugging Face hub.
+    Fetch(fetch::FetchArgs),
+    /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
     /// Check a copied run offline: every record is chained to the manifest.
     Verify(verify::VerifyArgs),
@@ -116,6 +119,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Index(args) => index::run(&args),
         Verb::Retrieve(args) => retrieve::run(&args),
         Verb::Embed(args) => embed::run(&args),
+        Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Ledger(args) => ledger::run(&args),

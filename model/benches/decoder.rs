@@ -38,13 +38,20 @@ fn main() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let bandwidth = bandwidth(threads);
     println!("{model}: {:.1} MB of weights; {threads} threads at {:?}", bytes as f64 / 1e6, Cpu::new().level());
-    println!("reading memory: {:.1} GB/s, so at most {:.0} decoded tokens a second for one sequence", bandwidth / 1e9, bandwidth / bytes as f64);
+    println!(
+        "reading memory: {:.1} GB/s, so at most {:.0} decoded tokens a second for one sequence",
+        bandwidth / 1e9,
+        bandwidth / bytes as f64
+    );
 
     let before = ask(&peer);
     let one = decode(&mut decoder, 1);
     let prefill = prefill(&mut decoder);
     let after = ask(&peer);
-    println!("decode, 1 sequence: {one:.1} tokens/s ({:.0} % of the bandwidth limit)", 100.0 * one * bytes as f64 / bandwidth);
+    println!(
+        "decode, 1 sequence: {one:.1} tokens/s ({:.0} % of the bandwidth limit)",
+        100.0 * one * bytes as f64 / bandwidth
+    );
     for sequences in [2, 4, 8, 16, 32, 64] {
         let many = decode(&mut decoder, sequences);
         println!("decode, {sequences} sequences: {many:.1} tokens/s, {:.2} of one", many / one);
@@ -52,7 +59,11 @@ fn main() {
     println!("prefill, {PROMPT} tokens: {prefill:.1} tokens/s");
     if let (Some((name, d1, p1)), Some((_, d2, p2))) = (before, after) {
         let (decode, prefill_peer) = (d1.max(d2), p1.max(p2));
-        println!("{name}: decode {decode:.1} tokens/s (ours is {:.2} of it), prefill {prefill_peer:.1} (ours is {:.2} of it)", one / decode, prefill / prefill_peer);
+        println!(
+            "{name}: decode {decode:.1} tokens/s (ours is {:.2} of it), prefill {prefill_peer:.1} (ours is {:.2} of it)",
+            one / decode,
+            prefill / prefill_peer
+        );
     }
 }
 

@@ -1,8 +1,10 @@
 //! Models behind routes, token counters and the embedder, by their settings.
 
 use super::{AssembleError, LoadedWorld};
-use crate::config::{MockSettings, ModelSettings, Settings, TokenizerSettings};
+use crate::config::{LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
+use legwork_actors::clock::Clock;
 use legwork_actors::inference::Routes;
+use legwork_actors::local::LocalModel;
 use legwork_endpoints::{Embedder, Endpoint, EndpointConfig, Kind, PromptEncoder, Shared};
 use legwork_model::{ChatMl, Tokenizer, Turn};
 use legwork_protocol::failure::{Failure, FailureKind};
@@ -11,6 +13,7 @@ use legwork_protocol::message::Message;
 use legwork_protocol::tokens::{QuarterBytes, TokenCounter};
 use legwork_protocol::untrusted::ControlTokens;
 use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,8 @@ pub struct ModelParts {
     pub mock: bool,
     /// What the manifest says of each.
     pub inputs: Vec<(String, String)>,
+    /// The models in this process, by part.
+    pub local: BTreeMap<Route, Arc<LocalModel>>,
 }
 
 /// The token counters of a run.
@@ -43,6 +48,8 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
     let shared = Shared::default();
     let (mut routes, mut inputs): (Routes, Vec<(String, String)>) = Default::default();
     let mut mock = false;
+    let mut local: BTreeMap<Route, Arc<LocalModel>> = BTreeMap::new();
+    let mut opened: Vec<(LocalModelSettings, Arc<LocalModel>)> = Vec::new();
     for (route, model) in &settings.models {
         let name = format!("models.{route}");
         let (endpoint, described) = match model {
@@ -51,6 +58,18 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                 let endpoint = mock_model(&name, of, settings, world)?;
                 let described = format!("{} {}", endpoint.name(), serde_json::to_string(of).unwrap_or_default());
                 (endpoint, described)
+            }
+            ModelSettings::Local(of) => {
+                // Parts that the same model plays share its engine.
+                let known = opened.iter().find(|(settings, _)| settings == &**of).map(|(_, model)| Arc::clone(model));
+                let model = match known {
+                    Some(model) => model,
+                    None => LocalModel::open(&of.local, of.engine.clone(), Clock::system())?,
+                };
+                opened.push(((**of).clone(), Arc::clone(&model)));
+                local.insert(*route, Arc::clone(&model));
+                let described = describe_local(&model);
+                (model as Arc<dyn Endpoint>, described)
             }
             ModelSettings::Endpoint(config) => {
                 let tokenizer = match route {
@@ -74,7 +93,7 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
         inputs.push((name, described));
         routes.insert(*route, endpoint);
     }
-    Ok(ModelParts { routes, mock, inputs })
+    Ok(ModelParts { routes, mock, inputs, local })
 }
 
 /// Builds the embedder, if one is configured.
@@ -94,21 +113,28 @@ pub fn embedder(settings: &Settings) -> Result<Option<Arc<dyn Embedder>>, Assemb
 ///
 /// # Errors
 /// A tokenizer that cannot be read.
-pub fn counters(settings: &TokenizerSettings) -> Result<Counters, AssembleError> {
+pub fn counters(
+    settings: &TokenizerSettings,
+    local: &BTreeMap<Route, Arc<LocalModel>>,
+) -> Result<Counters, AssembleError> {
     let mut control = ControlTokens::default();
-    let mut open = |path: &Option<std::path::PathBuf>| -> Result<Arc<dyn TokenCounter>, AssembleError> {
-        let Some(path) = path else { return Ok(Arc::new(QuarterBytes)) };
-        let tokenizer = Tokenizer::open(path)?;
+    let mut open = |path: &Option<std::path::PathBuf>, route| -> Result<Arc<dyn TokenCounter>, AssembleError> {
+        let tokenizer = match (path, local.get(&route)) {
+            (Some(path), _) => Tokenizer::open(path)?,
+            (None, Some(model)) => model.tokenizer().clone(),
+            (None, None) => return Ok(Arc::new(QuarterBytes)),
+        };
+        let name = tokenizer.name().to_owned();
         // One character cannot be broken and is no marker; a token with a backslash cannot be kept apart from text.
         let marks = tokenizer
             .added_tokens()
             .into_iter()
             .filter(|token| token.chars().nth(1).is_some() && !token.contains('\\'));
-        control =
-            control.with(marks).map_err(|error| AssembleError::Setting(format!("{}: {error}", path.display())))?;
+        control = control.with(marks).map_err(|error| AssembleError::Setting(format!("{name}: {error}")))?;
         Ok(Arc::new(FileCounter(tokenizer)))
     };
-    let (worker, coordinator) = (open(&settings.worker)?, open(&settings.coordinator)?);
+    let worker = open(&settings.worker, Route::Worker)?;
+    let coordinator = open(&settings.coordinator, Route::Coordinator)?;
     Ok(Counters { worker, coordinator, control })
 }
 
@@ -163,6 +189,14 @@ fn describe(config: &EndpointConfig) -> String {
     let of = |name: &str| shown.get(name).map(ToString::to_string).unwrap_or_default();
     let sent = ["api", "stream", "reasoning", "extra", "omit"].map(|name| format!("{name} {}", of(name)));
     format!("{} {} at {}, {}", config.kind.name(), config.model, config.url, sent.join(", "))
+}
+
+/// A model in this process as the manifest has it: its weights and whatever changes its answers. How much it may hold at once
+/// does not.
+fn describe_local(model: &LocalModel) -> String {
+    let settings = model.settings();
+    let template = serde_json::to_string(&settings.template).unwrap_or_default();
+    format!("local {} {}, context {}, template {template}", model.name(), model.digest(), settings.context)
 }
 
 struct FileCounter(Tokenizer);

@@ -90,7 +90,7 @@ fn is_replaced_whole(key: &str, table: &toml::Table) -> bool {
     match key {
         "world" => table.contains_key("kind"),
         "embedder" => table.contains_key("url"),
-        _ => is_model && (table.contains_key("mock") || table.contains_key("url")),
+        _ => is_model && (["mock", "url", "local"].iter().any(|kind| table.contains_key(*kind))),
     }
 }
 

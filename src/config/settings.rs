@@ -2,6 +2,7 @@
 
 use super::layers::nearest_of;
 use super::{ConfigError, Resolved};
+use legwork_actors::local::LocalSettings;
 use legwork_actors::stage::RunLimits;
 use legwork_endpoints::EndpointConfig;
 use legwork_endpoints::search::SearchConfig;
@@ -90,8 +91,21 @@ pub enum WorldSettings {
 pub enum ModelSettings {
     /// A mock, and said so.
     Mock(MockSettings),
+    /// A model in this process.
+    Local(Box<LocalModelSettings>),
     /// A served model.
     Endpoint(Box<EndpointConfig>),
+}
+
+/// A model in this process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalModelSettings {
+    /// A Hugging Face folder, a GGUF file, or a folder with one.
+    pub local: PathBuf,
+    /// Its engine.
+    #[serde(default)]
+    pub engine: LocalSettings,
 }
 
 /// A mock model.
@@ -246,6 +260,8 @@ fn read_models(resolved: &Resolved, value: toml::Value) -> Result<BTreeMap<Route
         let section = format!("models.{route}");
         let model = if value.get("mock").is_some() {
             ModelSettings::Mock(read(resolved, &section, value)?)
+        } else if value.get("local").is_some() {
+            ModelSettings::Local(Box::new(read(resolved, &section, value)?))
         } else {
             ModelSettings::Endpoint(Box::new(read(resolved, &section, value)?))
         };

@@ -15,6 +15,8 @@ pub struct DoctorInputs {
     pub endpoints: Vec<EndpointInput>,
     /// Tokenizer files by the part they count for.
     pub tokenizers: Vec<FileInput>,
+    /// Models in this process by the part that they play.
+    pub models: Vec<FileInput>,
     /// An index built before.
     pub index: Option<PathBuf>,
     /// The corpus that the index must be of.

@@ -35,7 +35,7 @@ fn inputs(settings: &Settings) -> DoctorInputs {
         .iter()
         .filter_map(|(route, model)| match model {
             ModelSettings::Endpoint(config) => Some(endpoint(format!("models.{route}"), config)),
-            ModelSettings::Mock(_) => None,
+            ModelSettings::Mock(_) | ModelSettings::Local(_) => None,
         })
         .collect();
     endpoints.extend(settings.embedder.as_ref().map(|config| endpoint("embedder".to_owned(), config)));
@@ -55,6 +55,14 @@ fn inputs(settings: &Settings) -> DoctorInputs {
         has_gpu_code: false,
         endpoints,
         tokenizers: tokenizers.into_iter().flatten().collect(),
+        models: settings
+            .models
+            .iter()
+            .filter_map(|(route, model)| match model {
+                ModelSettings::Local(of) => Some(FileInput { name: format!("models.{route}"), path: of.local.clone() }),
+                ModelSettings::Mock(_) | ModelSettings::Endpoint(_) => None,
+            })
+            .collect(),
         index: settings.index.folder.clone(),
         corpus: corpus(&settings.world),
     }

@@ -29,6 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[command(after_help = "Examples:
   legwork eval                                    the embedded archive, with a mock worker
   legwork eval -c run.toml --concurrency 128      a configuration of your own
+  legwork eval --model models/SmolLM2-135M.gguf   a model in this process as the worker
   legwork eval --resume                           go on with the last run")]
 pub struct EvalArgs {
     #[command(flatten)]
@@ -54,6 +55,9 @@ pub struct EvalArgs {
     /// The coordinator: model, direct, fold or scripted.
     #[arg(long)]
     coordinator: Option<String>,
+    /// The worker's model, in this process: a Hugging Face folder, a GGUF file, or a folder with one.
+    #[arg(long, value_name = "PATH")]
+    model: Option<PathBuf>,
     /// The new run's folder; named by time and profile if absent.
     #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
     run: Option<PathBuf>,
@@ -103,6 +107,14 @@ impl EvalArgs {
         }
         if let Some(kind) = &self.coordinator {
             flags.push(("--coordinator", "coordinator.kind", toml::Value::String(kind.clone())));
+        }
+        if let Some(path) = &self.model {
+            let path = toml::Value::String(path.display().to_string());
+            flags.push((
+                "--model",
+                "models.worker",
+                toml::Value::Table([("local".to_owned(), path)].into_iter().collect()),
+            ));
         }
         flags
     }
@@ -192,7 +204,7 @@ async fn carry_out(
     }
     let script = assemble::load_script(&settings.cast)?;
     let models = assemble::assemble_models(settings, &world)?;
-    let counters = assemble::counters(&settings.tokenizers)?;
+    let counters = assemble::counters(&settings.tokenizers, &models.local)?;
     let bar = progress::documents("indexing", mode == WatchMode::Live);
     let embedder = assemble::embedder(settings)?;
     let parts =

@@ -85,6 +85,7 @@ pub(super) fn run(args: &RegradeArgs) -> Result<Ended, VerbError> {
         grader: match settings.models.get(&Route::Judge) {
             Some(ModelSettings::Endpoint(config)) => config.model.clone(),
             Some(ModelSettings::Mock(mock)) => format!("mock {}", mock.mock),
+            Some(ModelSettings::Local(of)) => of.local.display().to_string(),
             None => format!("{:?}", settings.profile.grader.exact).to_lowercase(),
         },
         verdicts: verdicts.iter().map(|(key, verdicts)| (key.clone(), first(verdicts))).collect(),

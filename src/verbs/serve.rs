@@ -1,4 +1,6 @@
-//! `legwork serve search`: an index over FoldAgent's search protocol, for other harnesses.
+//! `legwork serve`: a corpus over FoldAgent's search protocol, for other harnesses; or a model over OpenAI's and SGLang's.
+
+mod model;
 
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
 use crate::assemble;
@@ -29,19 +31,27 @@ enum What {
         #[command(flatten)]
         config: ConfigFlags,
     },
+    /// Serve a model over OpenAI's and SGLang's protocols: /v1/chat/completions, /v1/completions, /v1/models, /generate,
+    /// /health, /metrics.
+    #[command(after_help = "Example:\n  legwork serve model models/SmolLM2-135M.gguf --listen 127.0.0.1:8001")]
+    Model(model::ModelArgs),
+}
+
+/// The token that an environment variable holds.
+fn token(name: Option<&str>) -> Result<Option<Token>, VerbError> {
+    let Some(name) = name else { return Ok(None) };
+    let token =
+        std::env::var(name).map_err(|_| format!("--token-env names {name}, which is not set in the environment"))?;
+    Ok(Some(Token::new(token)))
 }
 
 pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
-    let What::Search { listen, token_env, config } = &args.what;
-    let settings = Settings::read(&resolve(config, Vec::new())?)?;
-    let token = match token_env {
-        None => None,
-        Some(name) => {
-            let token = std::env::var(name)
-                .map_err(|_| format!("--token-env names {name}, which is not set in the environment"))?;
-            Some(Token::new(token))
-        }
+    let (listen, token_env, config) = match &args.what {
+        What::Search { listen, token_env, config } => (listen, token_env, config),
+        What::Model(args) => return model::run(args),
     };
+    let settings = Settings::read(&resolve(config, Vec::new())?)?;
+    let token = token(token_env.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let world = assemble::load_world(&settings.world, &settings.run)?;

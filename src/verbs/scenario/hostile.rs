@@ -123,7 +123,7 @@ async fn measure_profile(args: &HostileArgs, settings: &Settings, attacks: &[Att
         );
     }
     let profile = Arc::new(settings.profile.clone());
-    let counters = assemble::counters(&settings.tokenizers)?;
+    let counters = assemble::counters(&settings.tokenizers, &std::collections::BTreeMap::new())?;
     let casts: Vec<(String, Kind, Players)> = match real_players(settings, &world)? {
         Some((name, players)) => vec![(name, Kind::Served, players)],
         None => vec![
@@ -158,7 +158,11 @@ async fn measure_profile(args: &HostileArgs, settings: &Settings, attacks: &[Att
 
 /// The served models of a configuration, if its worker is one.
 fn real_players(settings: &Settings, world: &LoadedWorld) -> Result<Option<(String, Players)>, VerbError> {
-    let Some(ModelSettings::Endpoint(config)) = settings.models.get(&Route::Worker) else { return Ok(None) };
+    let name = match settings.models.get(&Route::Worker) {
+        Some(ModelSettings::Endpoint(config)) => config.model.clone(),
+        Some(ModelSettings::Local(of)) => of.local.display().to_string(),
+        Some(ModelSettings::Mock(_)) | None => return Ok(None),
+    };
     let mut routes = assemble::assemble_models(settings, world)?.routes;
     let Some(worker) = routes.remove(&Route::Worker) else { return Ok(None) };
     let coordinator: Arc<dyn Endpoint> = match (routes.remove(&Route::Coordinator), settings.profile.coordinator.kind) {
@@ -166,7 +170,7 @@ fn real_players(settings: &Settings, world: &LoadedWorld) -> Result<Option<(Stri
         (None, CoordinatorKind::Fold) => Arc::clone(&worker),
         (None, _) => Arc::new(MockCoordinatorModel),
     };
-    Ok(Some((config.model.clone(), Players { worker, coordinator })))
+    Ok(Some((name, Players { worker, coordinator })))
 }
 
 fn pages(world: &LoadedWorld) -> Arc<BTreeMap<DocId, Page>> {

@@ -1,0 +1,96 @@
+//! `legwork serve model`: a model in this process over OpenAI's and SGLang's protocols.
+
+use super::super::{Ended, VerbError, output};
+use super::token;
+use crate::assemble::ServedModel;
+use clap::{Args, ValueEnum};
+use legwork_actors::clock::Clock;
+use legwork_actors::local::{LocalModel, LocalSettings, TemplateChoice};
+use legwork_edge::model_server::{ModelServerConfig, Reasoning, TextModel, bind};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Serves a model.
+#[derive(Debug, Args)]
+pub(super) struct ModelArgs {
+    /// A Hugging Face folder, a GGUF file, or a folder with one.
+    path: PathBuf,
+    /// Where to listen. Others than this machine can ask only with a token.
+    #[arg(long, default_value = "127.0.0.1:8001")]
+    listen: SocketAddr,
+    /// The environment variable that holds the bearer token.
+    #[arg(long, value_name = "NAME")]
+    token_env: Option<String>,
+    /// Another name that requests may give; may be given often.
+    #[arg(long = "alias", value_name = "NAME")]
+    aliases: Vec<String>,
+    /// Tokens of a sequence at most; the model's own context if that is less.
+    #[arg(long, default_value_t = LocalSettings::default().context)]
+    context: usize,
+    /// Mebibytes of the key-value cache.
+    #[arg(long, default_value_t = LocalSettings::default().cache_mib)]
+    cache_mib: usize,
+    /// Requests that run at once.
+    #[arg(long, default_value_t = LocalSettings::default().running_max)]
+    running_max: usize,
+    /// Requests that may wait; the next is answered with 429.
+    #[arg(long, default_value_t = LocalSettings::default().waiting_max)]
+    waiting_max: usize,
+    /// The chat template.
+    #[arg(long, value_enum, default_value_t = Template::Own)]
+    template: Template,
+    /// Give thoughts of chat answers apart, as `reasoning_content`.
+    #[arg(long)]
+    split_reasoning: bool,
+    /// Where the seeds of requests without one begin.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Template {
+    /// The model's own.
+    Own,
+    /// As published for Qwen3.
+    Qwen3,
+    /// Think blocks after the last query, always.
+    Qwen3Fixed,
+    /// Think blocks everywhere.
+    KeepThink,
+}
+
+pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
+    let settings = LocalSettings {
+        context: args.context,
+        cache_mib: args.cache_mib,
+        running_max: args.running_max,
+        waiting_max: args.waiting_max,
+        template: match args.template {
+            Template::Own => TemplateChoice::Own,
+            Template::Qwen3 => TemplateChoice::Qwen3,
+            Template::Qwen3Fixed => TemplateChoice::Qwen3Fixed,
+            Template::KeepThink => TemplateChoice::KeepThink,
+        },
+        ..LocalSettings::default()
+    };
+    let config = ModelServerConfig {
+        listen: args.listen,
+        token: token(args.token_env.as_deref())?,
+        concurrency: args.running_max + args.waiting_max,
+        reasoning: if args.split_reasoning { Reasoning::Split } else { Reasoning::Keep },
+        ..ModelServerConfig::default()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let clock = Clock::system();
+        let model = LocalModel::open(&args.path, settings, clock)?;
+        let limits = model.limits();
+        let text = format!("{}: context {}, {} pages of cache", model.name(), limits.context, limits.pages);
+        let served: Arc<dyn TextModel> = Arc::new(ServedModel::new(model, args.aliases.clone(), &clock, args.seed));
+        let server = bind(&config, vec![served])?;
+        output::note(&format!("serving {text} at http://{}; Ctrl-C ends it", server.address()));
+        server.run().await?;
+        Ok(Ended::Done)
+    })
+}
