@@ -34,6 +34,8 @@ pub enum EmbedKind {
     /// Neither: the model's default prompt, which few have.
     #[default]
     Plain,
+    /// A text that has its prompt already, or shall have none.
+    Bare,
 }
 
 /// How much an embedder takes at once.
@@ -133,6 +135,7 @@ impl SentenceEmbedder {
             EmbedKind::Query => Some("query"),
             EmbedKind::Document => Some("document"),
             EmbedKind::Plain => self.sentence.default_prompt.as_deref(),
+            EmbedKind::Bare => None,
         };
         name.and_then(|name| self.sentence.prompts.get(name)).map_or("", String::as_str)
     }

@@ -203,11 +203,11 @@ fn no_texts_have_no_vectors_and_a_kind_without_a_prompt_has_none() {
     edit(&folder.path().join("config_sentence_transformers.json"), |config| {
         *config = json!({"prompts": {"passage": "p: "}, "default_prompt_name": "passage"});
     });
-    let embedder = open(folder.path());
-    assert_eq!(
-        [EmbedKind::Query, EmbedKind::Document, EmbedKind::Plain].map(|kind| embedder.prompt(kind)),
-        ["", "", "p: "]
-    );
+    let mut embedder = open(folder.path());
+    let kinds = [EmbedKind::Query, EmbedKind::Document, EmbedKind::Plain, EmbedKind::Bare];
+    assert_eq!(kinds.map(|kind| embedder.prompt(kind)), ["", "", "p: ", ""]);
+    let bare = embedder.embed(&["p: the lazy word"], EmbedKind::Bare).unwrap();
+    assert_eq!(embedder.embed(&["the lazy word"], EmbedKind::Plain).unwrap(), bare);
 }
 
 #[test]
