@@ -5,6 +5,7 @@
 
 pub mod attend;
 pub mod backend;
+pub mod encode;
 #[cfg(target_arch = "x86_64")]
 mod fused_x86;
 pub mod linear;

@@ -148,6 +148,18 @@ pub enum ModelError {
         /// What was expected and what came.
         detail: String,
     },
+    /// A text became a vector with what is no number.
+    #[error(
+        "expected finite numbers in the vector of text {text}, got {got} at value {at}; the model's weights are damaged or overflow, so fetch it anew"
+    )]
+    Vector {
+        /// Which text, from 0.
+        text: usize,
+        /// The value, in words.
+        got: String,
+        /// Where it stands.
+        at: usize,
+    },
     /// A step could not be computed.
     #[error(transparent)]
     Ops(#[from] legwork_kernels::OpsError),

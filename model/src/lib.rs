@@ -1,10 +1,13 @@
-//! What is known of a model's own files: its tokenizer, its chat template, and how a conversation becomes token ids. It
-//! refuses to know where a conversation comes from and who serves it.
+//! What is known of a model's own files: its tokenizer, its chat template, and how a conversation becomes token ids; and
+//! what its weights compute: logits of a decoder, vectors of an embedder. It refuses to know where texts and conversations
+//! come from and who serves them.
 
 mod chat;
 mod config;
 mod conversation;
 mod decoder;
+mod embedder;
+mod encoder;
 mod error;
 mod folder;
 mod forward;
@@ -21,6 +24,8 @@ pub use config::{
 };
 pub use conversation::{Conversation, Message};
 pub use decoder::{Decoder, DecoderSettings};
+pub use embedder::{EmbedKind, EmbedSettings, Embedded, SentenceEmbedder};
+pub use encoder::Encoder;
 pub use error::ModelError;
 pub use folder::{
     ChatTemplateSource, FileDigest, GenerationDefaults, GgufTokenizer, ModelDigest, ModelFiles, ModelShape,

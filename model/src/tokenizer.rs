@@ -14,6 +14,7 @@ use crate::error::ModelError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tokenizers::{PostProcessor, TruncationDirection};
 
 /// The largest tokenizer file, in bytes.
 const FILE_MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -104,6 +105,8 @@ impl Tokenizer {
     fn of(name: String, mut inner: tokenizers::Tokenizer) -> Self {
         // Special tokens that stand in a text are text; a template adds the real ones by id.
         inner.set_encode_special_tokens(true);
+        // Some files cut and pad every text as the training did; here whoever asks says how long a text may be.
+        inner.with_padding(None).with_truncation(None).expect("none is no length that could be wrong");
         let tokens = inner.get_added_tokens_decoder().into_iter().filter(|(_, token)| !token.content.is_empty());
         let mut added: Vec<AddedToken> = tokens
             .map(|(id, token)| AddedToken {
@@ -144,6 +147,29 @@ impl Tokenizer {
             Matching::Anywhere => self.encode_pieces(&pieces::split(text, &self.shared.added)),
             Matching::InPlace | Matching::Normalised => encode_with(self.parsing(), text),
         }
+    }
+
+    /// The ids of a text with the markers around it that the file asks for, such as `[CLS]` and `[SEP]`: at most `tokens_max`
+    /// in all, of which the text loses those at its end; and how many were lost. Control tokens that stand in the text
+    /// become their ids, as sentence-transformers has it: a vector obeys nobody.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn encode_marked(&self, text: &str, tokens_max: usize) -> Result<(Vec<u32>, usize), ModelError> {
+        let parsing = self.parsing();
+        let encoded = guarded(|| {
+            let mut encoding = parsing.encode_fast(text, false)?;
+            let whole = encoding.len();
+            encoding.truncate(tokens_max.saturating_sub(self.markers()), 0, TruncationDirection::Right);
+            let lost = whole - encoding.len();
+            Ok((parsing.post_process(encoding, None, true)?.get_ids().to_vec(), lost))
+        });
+        encoded.map_err(|detail| ModelError::Encode { bytes: text.len(), detail })
+    }
+
+    /// How many markers [`Tokenizer::encode_marked`] puts around a text.
+    pub fn markers(&self) -> usize {
+        self.shared.inner.get_post_processor().map_or(0, |post| post.added_tokens(false))
     }
 
     /// The ids of pieces, of which only the control pieces become control tokens.

@@ -371,7 +371,7 @@ fn angles(rope: &Rope, position: u32) -> (Vec<f32>, Vec<f32>) {
 }
 
 /// Runs over rows, on several threads where they are many.
-fn spread(rows: usize, values: &mut [f32], width: usize, run: impl Fn(usize, &mut [f32]) + Sync) {
+pub(super) fn spread(rows: usize, values: &mut [f32], width: usize, run: impl Fn(usize, &mut [f32]) + Sync) {
     if rows < SPREAD_ROWS {
         values.chunks_exact_mut(width.max(1)).enumerate().for_each(|(row, values)| run(row, values));
     } else {

@@ -1,5 +1,5 @@
-//! What is done to rows one by one: norms, SwiGLU, rotation, exponentials. Plain loops over lanes, compiled for each level of
-//! the processor.
+//! What is done to rows one by one: norms, SwiGLU, GELU, rotation, exponentials. Plain loops over lanes, compiled for each
+//! level of the processor.
 //!
 //! It refuses to know threads and where rows come from.
 
@@ -69,6 +69,14 @@ at_each_level!(
     swiglu, swiglu_256, swiglu_512, swiglu_of, (gate_up: &[f32], out: &mut [f32])
 );
 at_each_level!(
+    /// GELU with the error function (Hendrycks and Gimpel 2016): `x / 2 * (1 + erf(x / √2))`.
+    gelu, gelu_256, gelu_512, gelu_of, (x: &mut [f32])
+);
+at_each_level!(
+    /// Its approximation: `x / 2 * (1 + tanh(√(2 / π) * (x + 0.044715 x³)))`.
+    gelu_tanh, gelu_tanh_256, gelu_tanh_512, gelu_tanh_of, (x: &mut [f32])
+);
+at_each_level!(
     /// `x = exp(x - most)`, and the sum of these.
     exp_and_sum, exp_and_sum_256, exp_and_sum_512, exp_and_sum_of, (x: &mut [f32], most: f32) -> f32
 );
@@ -82,36 +90,6 @@ pub fn rotate_neighbours(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     for ((pair, cos), sin) in head.as_chunks_mut::<2>().0.iter_mut().zip(cos).zip(sin) {
         *pair = [pair[0] * cos - pair[1] * sin, pair[1] * cos + pair[0] * sin];
     }
-}
-
-/// GELU with the error function (Hendrycks and Gimpel 2016): `x / 2 * (1 + erf(x / √2))`, erf to 1.2e-7 (Numerical Recipes'
-/// `erfc` fit in `f64`).
-pub fn gelu(x: &mut [f32]) {
-    for x in x {
-        let value = f64::from(*x);
-        *x = (value * 0.5 * erfc(-value * std::f64::consts::FRAC_1_SQRT_2)) as f32;
-    }
-}
-
-/// The complementary error function: Chebyshev fit of fractional error below 1.2e-7 everywhere (Press et al., 6.2).
-fn erfc(x: f64) -> f64 {
-    const FIT: [f64; 10] = [
-        -1.265_512_23,
-        1.000_023_68,
-        0.374_091_96,
-        0.096_784_18,
-        -0.186_288_06,
-        0.278_868_07,
-        -1.135_203_98,
-        1.488_515_87,
-        -0.822_152_23,
-        0.170_872_77,
-    ];
-    let z = x.abs();
-    let t = 1.0 / (1.0 + 0.5 * z);
-    let fit = FIT.iter().rev().fold(0.0, |sum, c| sum * t + c);
-    let tail = t * (-z * z + fit).exp();
-    if x >= 0.0 { tail } else { 2.0 - tail }
 }
 
 #[inline(always)]
@@ -187,6 +165,48 @@ fn swiglu_of(gate_up: &[f32], out: &mut [f32]) {
 }
 
 #[inline(always)]
+fn gelu_of(x: &mut [f32]) {
+    for x in x {
+        *x *= 0.5 * erfc(-*x * std::f32::consts::FRAC_1_SQRT_2);
+    }
+}
+
+#[inline(always)]
+fn gelu_tanh_of(x: &mut [f32]) {
+    const TWICE_ROOT: f32 = 1.595_769; // 2 √(2 / π)
+    for x in x {
+        // (1 + tanh(u)) / 2 is the logistic function of 2 u.
+        *x /= 1.0 + exp(-TWICE_ROOT * (*x + 0.044_715 * *x * *x * *x));
+    }
+}
+
+/// The complementary error function without branches: the Chebyshev fit of fractional error below 1.2e-7 everywhere (Press
+/// et al., 6.2), and the rounding of `f32`.
+#[inline(always)]
+fn erfc(x: f32) -> f32 {
+    const FIT: [f32; 10] = [
+        -1.265_512_2,
+        1.000_023_7,
+        0.374_091_96,
+        0.096_784_18,
+        -0.186_288_06,
+        0.278_868_07,
+        -1.135_204,
+        1.488_515_9,
+        -0.822_152_23,
+        0.170_872_77,
+    ];
+    let z = x.abs();
+    let t = 1.0 / (1.0 + 0.5 * z);
+    let mut fit = 0.0;
+    for c in FIT.iter().rev() {
+        fit = fit * t + c;
+    }
+    let tail = t * exp(fit - z * z);
+    if x >= 0.0 { tail } else { 2.0 - tail }
+}
+
+#[inline(always)]
 fn exp_and_sum_of(x: &mut [f32], most: f32) -> f32 {
     for x in x.iter_mut() {
         *x = exp(*x - most);
@@ -244,13 +264,19 @@ mod tests {
     }
 
     #[test]
-    fn gelu_is_that_of_the_error_function() {
-        // From scipy.special.erf.
-        let mut x = [-3.0, -1.0, -0.1, 0.0, 0.5, 2.0];
-        gelu(&mut x);
-        let expected = [-0.004_049_697, -0.158_655_25, -0.046_017_22, 0.0, 0.345_731_23, 1.954_499_7];
-        for (got, expected) in x.iter().zip(expected) {
-            assert!((got - expected).abs() < 4e-7, "{got} {expected}");
+    fn gelu_is_that_of_the_error_function_and_of_the_hyperbolic_tangent() {
+        // From scipy.special.erf, and from torch's `gelu` in double precision.
+        let x = [-9.0, -3.0, -1.0, -0.1, 0.0, 0.5, 2.0, 12.0];
+        let exact =
+            [-1.015_729_3e-18, -0.004_049_694, -0.158_655_25, -0.046_017_22, 0.0, 0.345_731_23, 1.954_499_7, 12.0];
+        let tanh = [-0.0, -0.003_637_392, -0.158_808, -0.046_017_25, 0.0, 0.345_714, 1.954_597_7, 12.0];
+        for level in Level::available() {
+            let (mut by_erf, mut by_tanh) = (x, x);
+            gelu(level, &mut by_erf);
+            gelu_tanh(level, &mut by_tanh);
+            for (got, expected) in by_erf.iter().zip(exact).chain(by_tanh.iter().zip(tanh)) {
+                assert!((got - expected).abs() < 6e-7, "{level:?}: {got} {expected}");
+            }
         }
     }
 
