@@ -9,9 +9,9 @@ mod world;
 
 pub use cast::{assemble_cast, lines_digest, load_script};
 pub use library::{LibraryParts, assemble_library, build_world_index};
-pub(crate) use library::{bm25_params, qdrant, search_settings};
-pub use models::{Counters, ModelParts, assemble_models, counters, embedder, prompt_encoder};
-pub use served::ServedModel;
+pub(crate) use library::{bm25_params, qdrant, query_prefix, search_settings};
+pub use models::{Counters, Embedding, ModelParts, assemble_models, counters, embedder, prompt_encoder};
+pub use served::{ServedEmbedder, ServedModel};
 pub use world::{LoadedWorld, load_world};
 
 use std::path::PathBuf;

@@ -6,8 +6,8 @@ mod settings;
 
 pub use layers::{Layers, Origin, Resolved};
 pub use settings::{
-    CastSettings, IndexSettings, LocalModelSettings, MockSettings, ModelSettings, QdrantServer, RunSettings, Settings,
-    TokenizerSettings, WorldSettings,
+    CastSettings, EmbedderSettings, IndexSettings, LocalModelSettings, MockSettings, ModelSettings, QdrantServer,
+    RunSettings, Settings, TokenizerSettings, WorldSettings,
 };
 
 use std::path::PathBuf;

@@ -1,12 +1,15 @@
-//! A model in this process: its files, its tokenizer and chat template, and an engine on a thread of its own. Token ids go in
-//! and come out; whoever drops an answer cancels it, and the pages are free at once.
+//! Models in this process. One that speaks: its files, its tokenizer and chat template, and an engine on a thread of its own. Token ids go in
+//! and come out; whoever drops an answer cancels it, and the pages are free at once. One that embeds has a
+//! thread likewise.
 //!
 //! It refuses to know who asks: an episode through `Endpoint`, or a server.
 
+mod embedder;
 mod endpoint;
 mod opening;
 mod thread;
 
+pub use embedder::LocalEmbedder;
 pub use opening::{LocalError, LocalSettings, TemplateChoice};
 pub use thread::Heard;
 

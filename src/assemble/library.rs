@@ -1,10 +1,9 @@
 //! The library of a run: an index of ours over the world's corpus, or somebody's search server. An index that is not
 //! there yet is built by the way and kept.
 
-use super::{AssembleError, LoadedWorld};
+use super::{AssembleError, Embedding, LoadedWorld};
 use crate::config::{IndexSettings, Settings};
 use legwork_actors::retriever::{Library, LocalLibrary, ServerLibrary};
-use legwork_endpoints::Embedder;
 use legwork_endpoints::search::SearchClient;
 use legwork_protocol::profile::{RetrievalMode, RetrievalSettings};
 use legwork_retrieval::bm25::Bm25Params;
@@ -32,7 +31,7 @@ pub struct LibraryParts {
 pub async fn assemble_library(
     settings: &Settings,
     world: &LoadedWorld,
-    embedder: Option<Arc<dyn Embedder>>,
+    embedding: Option<Embedding>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<LibraryParts, AssembleError> {
     let index = &settings.index;
@@ -53,15 +52,27 @@ pub async fn assemble_library(
     let manifest = opened.manifest().clone();
     let remote = qdrant(index, &opened).await?;
     let searcher = Searcher::new(Arc::new(opened), search_settings(retrieval), remote)?;
-    let prefix = retrieval.query_prefix.clone();
+    let prefix = query_prefix(retrieval, embedding.as_ref());
+    let asked = embedding.as_ref().filter(|_| searcher.settings().mode != Mode::Bm25);
+    let embedder_input = asked.map(|embedding| format!("{}, query prefix {prefix:?}", embedding.source));
+    let embedder = embedding.map(|embedding| embedding.embedder);
     let library = LocalLibrary::start(searcher, embedder, prefix, index.threads)?;
     let mut inputs =
         vec![("corpus".to_owned(), manifest.corpus.digest.clone()), ("analyzer".to_owned(), manifest.analyzer.clone())];
     inputs.extend(
         manifest.vectors.map(|vectors| ("vectors".to_owned(), format!("{} {}", vectors.source, vectors.digest))),
     );
+    inputs.extend(embedder_input.map(|input| ("embedder".to_owned(), input)));
     inputs.extend(index.qdrant.as_ref().map(|qdrant| ("qdrant".to_owned(), qdrant.collection.clone())));
     Ok(LibraryParts { library: Arc::new(library), inputs })
+}
+
+/// What is put before a query for its embedding: as configured, or else what the model's files say.
+pub(crate) fn query_prefix(retrieval: &RetrievalSettings, embedding: Option<&Embedding>) -> String {
+    match (retrieval.query_prefix.as_str(), embedding) {
+        ("", Some(embedding)) => embedding.query_prompt.clone(),
+        (configured, _) => configured.to_owned(),
+    }
 }
 
 /// Builds the index of a world's corpus into the cache, unless it is there. Returns its folder.

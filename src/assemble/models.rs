@@ -1,12 +1,12 @@
 //! Models behind routes, token counters and the embedder, by their settings.
 
 use super::{AssembleError, LoadedWorld};
-use crate::config::{LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
+use crate::config::{EmbedderSettings, LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
 use legwork_actors::clock::Clock;
 use legwork_actors::inference::Routes;
-use legwork_actors::local::LocalModel;
+use legwork_actors::local::{LocalEmbedder, LocalModel};
 use legwork_endpoints::{Embedder, Endpoint, EndpointConfig, Kind, PromptEncoder, Shared};
-use legwork_model::{ChatMl, Tokenizer, Turn};
+use legwork_model::{ChatMl, EmbedSettings, Tokenizer, Turn};
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::generation::Route;
 use legwork_protocol::message::Message;
@@ -96,17 +96,42 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
     Ok(ModelParts { routes, mock, inputs, local })
 }
 
+/// An embedder, and what the model wants before queries and documents.
+pub struct Embedding {
+    /// The embedder.
+    pub embedder: Arc<dyn Embedder>,
+    /// Its name for manifests.
+    pub source: String,
+    /// What its files say goes before a query.
+    pub query_prompt: String,
+    /// What its files say goes before a document.
+    pub document_prompt: String,
+}
+
 /// Builds the embedder, if one is configured.
 ///
 /// # Errors
 /// As [`assemble_models`].
-pub fn embedder(settings: &Settings) -> Result<Option<Arc<dyn Embedder>>, AssembleError> {
-    let shared = Shared::default();
-    Ok(settings
-        .embedder
-        .as_ref()
-        .map(|config| legwork_endpoints::build_embedder("embedder", config, &shared))
-        .transpose()?)
+pub fn embedder(settings: &Settings) -> Result<Option<Embedding>, AssembleError> {
+    Ok(match &settings.embedder {
+        None => None,
+        Some(EmbedderSettings::Endpoint(config)) => Some(Embedding {
+            embedder: legwork_endpoints::build_embedder("embedder", config, &Shared::default())?,
+            source: config.model.clone(),
+            query_prompt: String::new(),
+            document_prompt: String::new(),
+        }),
+        Some(EmbedderSettings::Local(of)) => {
+            let wanted = EmbedSettings { tokens_max: of.tokens_max, ..EmbedSettings::default() };
+            let embedder = LocalEmbedder::open(&of.local, wanted)?;
+            Some(Embedding {
+                source: format!("{} {}", embedder.name(), &embedder.digest()[..16]),
+                query_prompt: embedder.query_prompt().to_owned(),
+                document_prompt: embedder.document_prompt().to_owned(),
+                embedder: Arc::new(embedder),
+            })
+        }
+    })
 }
 
 /// Opens the tokenizers that count.

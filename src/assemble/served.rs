@@ -1,4 +1,4 @@
-//! A model in this process as the HTTP edge asks for it: requests become token ids and an engine's sampling, and what the
+//! Models in this process as the HTTP edge asks for them: requests become token ids and an engine's sampling, and what the
 //! engine says becomes pieces of an answer.
 //!
 //! It refuses to know HTTP, and how tokens are made.
@@ -6,13 +6,15 @@
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use legwork_actors::clock::Clock;
-use legwork_actors::local::{Answering, Heard, LocalModel};
+use legwork_actors::local::{Answering, Heard, LocalEmbedder, LocalModel};
 use legwork_edge::model_server::{
-    Candidate, ChatAsk, Finish, Gauge, Matched, ModelCard, Prompt, Refused, Said, Sampling, Speaking, Spoken, TextAsk,
-    TextModel, Tokenizable,
+    Candidate, ChatAsk, Embedded, Finish, Gauge, Matched, ModelCard, Prompt, Refused, Said, Sampling, Speaking, Spoken,
+    TextAsk, TextModel, Tokenizable,
 };
+use legwork_endpoints::Embedder;
 use legwork_engine::{Drawn, Reason, Refusal, Usage as Used};
-use legwork_model::{ModelError, Tokenizer};
+use legwork_model::{EmbedKind, ModelError, Tokenizer};
+use legwork_protocol::failure::FailureKind;
 use legwork_protocol::generation::Usage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,6 +191,63 @@ impl TextModel for ServedModel {
             total("preemptions_total", "Requests set back for want of pages.", seen.preemptions),
             total("evictions_total", "Kept pages given up.", seen.evictions),
         ]
+    }
+}
+
+/// A sentence encoder in this process, behind the edge. What is asked for is embedded as it is: a client that wants a
+/// model's prompt puts it there, as with OpenAI.
+pub struct ServedEmbedder {
+    embedder: LocalEmbedder,
+    aliases: Vec<String>,
+    loaded_s: u64,
+}
+
+impl ServedEmbedder {
+    /// Serves `embedder` under its own name and `aliases`.
+    pub fn new(embedder: LocalEmbedder, aliases: Vec<String>, clock: &Clock) -> Self {
+        Self { embedder, aliases, loaded_s: clock.epoch_ms() / 1000 }
+    }
+}
+
+impl TextModel for ServedEmbedder {
+    fn card(&self) -> ModelCard {
+        ModelCard {
+            id: self.embedder.name().to_owned(),
+            aliases: self.aliases.clone(),
+            context_tokens: u32::try_from(self.embedder.tokens_max()).unwrap_or(u32::MAX),
+            // Ids are not taken, so none is too large.
+            vocabulary: u32::MAX,
+            created_s: self.loaded_s,
+            owned_by: "legwork".to_owned(),
+            speaks: false,
+            embedding_dimensions: Some(self.embedder.dimension()),
+        }
+    }
+
+    fn chat(&self, _ask: ChatAsk) -> BoxFuture<'_, Result<Speaking, Refused>> {
+        Box::pin(async { Err(Refused::unsupported("this model embeds and does not speak: ask /v1/embeddings")) })
+    }
+
+    fn complete(&self, _ask: TextAsk) -> BoxFuture<'_, Result<Speaking, Refused>> {
+        Box::pin(async { Err(Refused::unsupported("this model embeds and does not speak: ask /v1/embeddings")) })
+    }
+
+    fn embed(&self, prompts: Vec<Prompt>) -> BoxFuture<'_, Result<Embedded, Refused>> {
+        Box::pin(async move {
+            let text = |prompt| match prompt {
+                Prompt::Text(text) => Ok(text),
+                Prompt::Ids(_) => Err(Refused::unsupported("token ids are not embedded here: send the text")),
+            };
+            let texts = prompts.into_iter().map(text).collect::<Result<_, _>>()?;
+            let done =
+                self.embedder.embed_counted(texts, EmbedKind::Bare).await.map_err(|failure| match failure.kind {
+                    FailureKind::RateLimited => {
+                        Refused::Busy { retry_after_s: RETRY_AFTER_S, detail: failure.detail.clone() }
+                    }
+                    _ => Refused::failed(failure.detail),
+                })?;
+            Ok(Embedded { vectors: done.vectors, prompt_tokens: done.tokens.iter().map(|count| *count as u64).sum() })
+        })
     }
 }
 

@@ -89,7 +89,7 @@ fn is_replaced_whole(key: &str, table: &toml::Table) -> bool {
     let is_model = key.split_once('.').is_some_and(|(section, name)| section == "models" && !name.contains('.'));
     match key {
         "world" => table.contains_key("kind"),
-        "embedder" => table.contains_key("url"),
+        "embedder" => table.contains_key("url") || table.contains_key("local"),
         _ => is_model && (["mock", "url", "local"].iter().any(|kind| table.contains_key(*kind))),
     }
 }

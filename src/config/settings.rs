@@ -23,7 +23,7 @@ pub struct Settings {
     /// Who plays which model.
     pub models: BTreeMap<Route, ModelSettings>,
     /// What embeds queries and documents.
-    pub embedder: Option<EndpointConfig>,
+    pub embedder: Option<EmbedderSettings>,
     /// Tokenizers that count.
     pub tokenizers: TokenizerSettings,
     /// Where documents are found.
@@ -106,6 +106,31 @@ pub struct LocalModelSettings {
     /// Its engine.
     #[serde(default)]
     pub engine: LocalSettings,
+}
+
+/// What embeds queries and documents.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum EmbedderSettings {
+    /// A sentence encoder in this process.
+    Local(LocalEmbedderSettings),
+    /// A served model.
+    Endpoint(Box<EndpointConfig>),
+}
+
+/// A sentence encoder in this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalEmbedderSettings {
+    /// Its folder, as sentence-transformers writes it.
+    pub local: PathBuf,
+    /// Tokens of a text at most; less where the model says so.
+    #[serde(default = "embedded_tokens_max")]
+    pub tokens_max: usize,
+}
+
+fn embedded_tokens_max() -> usize {
+    legwork_model::EmbedSettings::default().tokens_max
 }
 
 /// A mock model.
@@ -240,7 +265,7 @@ impl Settings {
             profile: read_profile(resolved, profile)?,
             world: read(resolved, "world", section("world").unwrap_or_else(empty))?,
             models: read_models(resolved, section("models").unwrap_or_else(empty))?,
-            embedder: section("embedder").map(|value| read(resolved, "embedder", value)).transpose()?,
+            embedder: section("embedder").map(|value| read_embedder(resolved, value)).transpose()?,
             tokenizers: read(resolved, "tokenizers", section("tokenizers").unwrap_or_else(empty))?,
             index: read(resolved, "index", section("index").unwrap_or_else(empty))?,
             cast: read(resolved, "cast", section("cast").unwrap_or_else(empty))?,
@@ -268,6 +293,13 @@ fn read_models(resolved: &Resolved, value: toml::Value) -> Result<BTreeMap<Route
         models.insert(route, model);
     }
     Ok(models)
+}
+
+fn read_embedder(resolved: &Resolved, value: toml::Value) -> Result<EmbedderSettings, ConfigError> {
+    Ok(match value.get("local") {
+        Some(_) => EmbedderSettings::Local(read(resolved, "embedder", value)?),
+        None => EmbedderSettings::Endpoint(Box::new(read(resolved, "embedder", value)?)),
+    })
 }
 
 fn read<T: DeserializeOwned>(resolved: &Resolved, section: &str, value: toml::Value) -> Result<T, ConfigError> {

@@ -20,6 +20,7 @@ pub(crate) fn judge(inputs: &DoctorInputs, seen: &Seen) -> Vec<Finding> {
     findings.push(setup::runs(&seen.runs, &inputs.runs_folder));
     findings.extend(setup::room(&seen.runs));
     findings.extend(setup::endpoints(&inputs.endpoints, &seen.endpoints, seen.proxy_variable));
+    findings.extend(setup::models(inputs, &seen.models));
     findings.extend(setup::tokenizers(inputs, &seen.tokenizers));
     findings.push(setup::corpus(inputs, seen.corpus.as_ref()));
     findings.push(setup::index(inputs, seen.index.as_ref(), seen.corpus.as_ref()));

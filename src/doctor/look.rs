@@ -37,6 +37,7 @@ pub(crate) async fn look(inputs: &DoctorInputs, mode: WatchMode) -> Seen {
         endpoints,
         proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),
         tokenizers: files.tokenizers,
+        models: files.models,
         index: files.index,
         corpus: files.corpus,
         terminal: terminal(mode),

@@ -17,6 +17,8 @@ pub(crate) struct Seen {
     pub(crate) proxy_variable: Option<&'static str>,
     /// For each tokenizer what it makes of a sample, or why it cannot be used.
     pub(crate) tokenizers: Vec<Result<u64, String>>,
+    /// For each model in this process its shape, or why it cannot be opened.
+    pub(crate) models: Vec<Result<String, String>>,
     pub(crate) index: Option<Result<IndexSeen, String>>,
     pub(crate) corpus: Option<Result<CorpusSeen, String>>,
     pub(crate) terminal: Terminal,

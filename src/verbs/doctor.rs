@@ -1,7 +1,7 @@
 //! `legwork doctor`: what this machine and a configuration have and lack, before a run finds out.
 
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
-use crate::config::{ModelSettings, Settings, WorldSettings};
+use crate::config::{EmbedderSettings, ModelSettings, Settings, WorldSettings};
 use crate::doctor::{DoctorInputs, EndpointInput, FileInput, KeySource, examine, is_fit, json, text};
 use clap::Args;
 use legwork_endpoints::EndpointConfig;
@@ -38,7 +38,9 @@ fn inputs(settings: &Settings) -> DoctorInputs {
             ModelSettings::Mock(_) | ModelSettings::Local(_) => None,
         })
         .collect();
-    endpoints.extend(settings.embedder.as_ref().map(|config| endpoint("embedder".to_owned(), config)));
+    if let Some(EmbedderSettings::Endpoint(config)) = &settings.embedder {
+        endpoints.push(endpoint("embedder".to_owned(), config));
+    }
     endpoints.extend(settings.index.qdrant.as_ref().map(|server| EndpointInput {
         name: "index.qdrant".to_owned(),
         url: server.url.clone(),

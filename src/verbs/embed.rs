@@ -11,7 +11,6 @@ use legwork_retrieval::Index;
 use legwork_retrieval::index::OpenSettings;
 use legwork_retrieval::qdrant::QdrantCollection;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Documents embedded as one piece.
 const PIECE: usize = 256;
@@ -22,21 +21,25 @@ const DOCUMENT_CHARS_MAX: usize = 32_768;
 /// Gives an index vectors.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  legwork embed indexes/mine -c run.toml                       from the endpoint under [embedder]
+  legwork embed indexes/mine -c run.toml                       with the embedder under [embedder]
+  legwork embed indexes/mine --model models/all-MiniLM-L6-v2   with a sentence encoder in this process
   legwork embed indexes/mine --from corpus.npy --docids ids.txt
   legwork embed indexes/mine -c run.toml --to-qdrant           also fill the collection under [index.qdrant]")]
 pub struct EmbedArgs {
     /// The index's folder.
     index: PathBuf,
+    /// A sentence encoder's folder, in place of [embedder].
+    #[arg(long, value_name = "FOLDER", conflicts_with = "from")]
+    model: Option<PathBuf>,
     /// Vectors of the documents: .npy or .safetensors.
     #[arg(long)]
     from: Option<PathBuf>,
     /// The docid of each row, one a line; corpus order if absent.
     #[arg(long, requires = "from")]
     docids: Option<PathBuf>,
-    /// Put before each document's text.
-    #[arg(long, default_value = "")]
-    prefix: String,
+    /// Put before each document's text; without it, what the model's own files say.
+    #[arg(long)]
+    prefix: Option<String>,
     /// Fill the Qdrant collection of the configuration from the index's vectors.
     #[arg(long)]
     to_qdrant: bool,
@@ -45,16 +48,20 @@ pub struct EmbedArgs {
 }
 
 pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
-    let settings = Settings::read(&resolve(&args.config, Vec::new())?)?;
+    let local = |path: &PathBuf| {
+        let path = toml::Value::String(path.display().to_string());
+        ("--model", "embedder", toml::Value::Table([("local".to_owned(), path)].into_iter().collect()))
+    };
+    let settings = Settings::read(&resolve(&args.config, args.model.iter().map(local).collect())?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut index = Index::open(&args.index, &OpenSettings::default())?;
     if let Some(file) = &args.from {
         index.import_vectors(file, None, args.docids.as_deref())?;
-    } else if let Some(embedder) = assemble::embedder(&settings)? {
-        let source = settings.embedder.as_ref().map(|config| config.model.clone()).unwrap_or_default();
-        runtime.block_on(embed(&mut index, embedder, &source, &args.prefix))?;
+    } else if let Some(embedding) = assemble::embedder(&settings)? {
+        let prefix = args.prefix.as_deref().unwrap_or(&embedding.document_prompt);
+        runtime.block_on(embed(&mut index, &*embedding.embedder, &embedding.source, prefix))?;
     } else if !args.to_qdrant {
-        return Err("nothing embeds: give an endpoint under [embedder], or a file with --from".into());
+        return Err("nothing embeds: give --model, an embedder under [embedder], or a file with --from".into());
     }
     if args.to_qdrant {
         let collection = runtime.block_on(assemble::qdrant(&settings.index, &index))?;
@@ -73,7 +80,7 @@ pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
     Ok(Ended::Done)
 }
 
-async fn embed(index: &mut Index, embedder: Arc<dyn Embedder>, source: &str, prefix: &str) -> Result<(), VerbError> {
+async fn embed(index: &mut Index, embedder: &dyn Embedder, source: &str, prefix: &str) -> Result<(), VerbError> {
     let probe = embedder.embed(vec!["a probe of the dimension".to_owned()]).await?;
     let dim = probe.first().map(Vec::len).ok_or("the embedder gave no vector")?;
     let mut writer = index.vector_writer(&format!("{source} prefix {prefix:?}"), dim)?;

@@ -68,9 +68,11 @@ pub(super) fn run(args: &RetrieveArgs) -> Result<Ended, VerbError> {
     let index = Arc::new(Index::open(&args.index, &OpenSettings { corpus: None, bm25 })?);
     let search: SearchSettings = assemble::search_settings(retrieval);
     let searcher = Searcher::new(index, search, None)?;
-    let embedder = assemble::embedder(&settings)?;
+    let embedding = if search.mode == Mode::Bm25 { None } else { assemble::embedder(&settings)? };
+    let prefix = assemble::query_prefix(retrieval, embedding.as_ref());
+    let embedder = embedding.map(|embedding| embedding.embedder);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ask = |texts: &[String]| runtime.block_on(vectors(&search, embedder.as_ref(), &retrieval.query_prefix, texts));
+    let ask = |texts: &[String]| runtime.block_on(vectors(&search, embedder.as_ref(), &prefix, texts));
     match &args.query {
         Some(text) => one(args, &searcher, text, ask(std::slice::from_ref(text))?),
         None => many(args, &searcher, ask),

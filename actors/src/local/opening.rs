@@ -105,7 +105,7 @@ pub(super) struct Opened {
 pub(super) fn open(path: &Path, settings: &LocalSettings) -> Result<Opened, LocalError> {
     let files = ModelFiles::open(path)?;
     files.decoder()?;
-    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let name = name_of(path);
     let (tokenizer, mut special) = tokenizer(&files, &name)?;
     special.eos.extend(files.generation.eos.iter().filter(|id| !special.eos.contains(id)).copied().collect::<Vec<_>>());
     let template = match settings.template {
@@ -122,6 +122,16 @@ pub(super) fn open(path: &Path, settings: &LocalSettings) -> Result<Opened, Loca
     let digest = files.digest(&mut |_, _| {})?.blake3;
     let (defaults, stop_ids) = (files.generation.clone(), special.eos);
     Ok(Opened { tokenizer, prompts, defaults, stop_ids, digest, name })
+}
+
+/// The name of a model's folder or file.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// A digest over a model's files, in hex.
+pub(super) fn digest_of(path: &Path) -> Result<String, LocalError> {
+    Ok(ModelFiles::open(path)?.digest(&mut |_, _| {})?.blake3)
 }
 
 fn tokenizer(files: &ModelFiles, name: &str) -> Result<(Tokenizer, SpecialTokens), LocalError> {

@@ -115,6 +115,17 @@ pub(super) fn tokenizers(inputs: &DoctorInputs, seen: &[Result<u64, String>]) ->
         .collect()
 }
 
+/// Models in this process bring their tokenizers along.
+pub(super) fn models(inputs: &DoctorInputs, seen: &[Result<String, String>]) -> Vec<Finding> {
+    let pairs = inputs.models.iter().zip(seen);
+    pairs
+        .map(|(file, seen)| match seen {
+            Ok(shape) => good(&file.name, format!("{}: {shape}", file.path.display())),
+            Err(error) => bad(&file.name, error, format!("correct {}.local, or fetch the model anew", file.name)),
+        })
+        .collect()
+}
+
 pub(super) fn corpus(inputs: &DoctorInputs, seen: Option<&Result<CorpusSeen, String>>) -> Finding {
     match (&inputs.corpus, seen) {
         (Some(path), Some(Ok(corpus))) => {

@@ -17,6 +17,7 @@ fn inputs() -> DoctorInputs {
             key: Some(KeySource::Env("WORKER_KEY".to_owned())),
         }],
         tokenizers: vec![FileInput { name: "tokenizers.worker".to_owned(), path: "tokenizer.json".into() }],
+        models: vec![FileInput { name: "models.judge".to_owned(), path: "judge.gguf".into() }],
         index: Some("index".into()),
         corpus: Some("corpus.jsonl".into()),
     }
@@ -44,6 +45,7 @@ fn seen() -> Seen {
         }],
         proxy_variable: None,
         tokenizers: vec![Ok(9)],
+        models: vec![Ok("qwen3, 36 layers of 2560".to_owned())],
         index: Some(Ok(IndexSeen { documents: 100_195, corpus_digest: "d1".to_owned(), vectors: None })),
         corpus: Some(Ok(CorpusSeen { bytes: 3 << 30, digest: Some("d1".to_owned()) })),
         terminal: Terminal {
@@ -155,6 +157,13 @@ fn a_key_is_present_missing_open_to_all_or_unencrypted() {
         seen.endpoints[0].key = Key::Missing("the file is blank".to_owned());
     };
     is(&found("key models.worker", file), State::Bad, "file worker.key: the file is blank");
+}
+
+#[test]
+fn a_model_in_this_process_is_told_by_its_shape_or_by_what_is_wrong_with_it() {
+    is(&found("models.judge", |_, _| ()), State::Good, "36 layers");
+    let broken = |_: &mut DoctorInputs, seen: &mut Seen| seen.models = vec![Err("blk.3 is missing".to_owned())];
+    is(&found("models.judge", broken), State::Bad, "fetch the model anew");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::doctor::inputs::{DoctorInputs, KeySource};
 use crate::doctor::seen::{CorpusSeen, Folder, IndexSeen, Key};
-use legwork_model::Tokenizer;
+use legwork_model::{ModelFiles, Tokenizer};
 use legwork_retrieval::corpus::Corpus;
 use legwork_retrieval::index::{Index, OpenSettings};
 use std::fs::{self, OpenOptions};
@@ -18,6 +18,7 @@ const SAMPLE: &str = "Which archive keeps the letters of 1887?";
 pub(super) struct Files {
     pub(super) runs: Folder,
     pub(super) tokenizers: Vec<Result<u64, String>>,
+    pub(super) models: Vec<Result<String, String>>,
     pub(super) index: Option<Result<IndexSeen, String>>,
     pub(super) corpus: Option<Result<CorpusSeen, String>>,
 }
@@ -29,9 +30,19 @@ pub(super) fn look(inputs: &DoctorInputs) -> Files {
     Files {
         runs: folder(&inputs.runs_folder),
         tokenizers: inputs.tokenizers.iter().map(|file| tokenizer(&file.path)).collect(),
+        models: inputs.models.iter().map(|file| model(&file.path)).collect(),
         corpus: inputs.corpus.as_deref().map(|path| corpus(path, has_index)),
         index,
     }
+}
+
+/// A model's shape; only headers are read.
+fn model(path: &Path) -> Result<String, String> {
+    let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
+    let config = files.decoder().map_err(|error| error.to_string())?;
+    let mebibytes = (files.weights.costs().mapped_bytes + files.weights.costs().unpacked_bytes) >> 20;
+    let family = config.family.name();
+    Ok(format!("{family}, {} layers of {}, context {}, {mebibytes} MiB", config.layers, config.hidden, config.context))
 }
 
 /// A folder that runs will be written to.

@@ -2,11 +2,12 @@
 
 use super::super::{Ended, VerbError, output};
 use super::token;
-use crate::assemble::ServedModel;
+use crate::assemble::{ServedEmbedder, ServedModel};
 use clap::{Args, ValueEnum};
 use legwork_actors::clock::Clock;
-use legwork_actors::local::{LocalModel, LocalSettings, TemplateChoice};
+use legwork_actors::local::{LocalEmbedder, LocalModel, LocalSettings, TemplateChoice};
 use legwork_edge::model_server::{ModelServerConfig, Reasoning, TextModel, bind};
+use legwork_model::{EmbedSettings, ModelFiles, ModelShape};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,10 +85,20 @@ pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let clock = Clock::system();
-        let model = LocalModel::open(&args.path, settings, clock)?;
-        let limits = model.limits();
-        let text = format!("{}: context {}, {} pages of cache", model.name(), limits.context, limits.pages);
-        let served: Arc<dyn TextModel> = Arc::new(ServedModel::new(model, args.aliases.clone(), &clock, args.seed));
+        let files = ModelFiles::open(&args.path)?;
+        // What says how its states become vectors is an embedder, a decoder too.
+        let embeds = files.sentence.is_some() || matches!(files.shape, ModelShape::Encoder(_));
+        drop(files);
+        let (text, served): (String, Arc<dyn TextModel>) = if embeds {
+            let embedder = LocalEmbedder::open(&args.path, EmbedSettings::default())?;
+            let text = format!("{}: vectors of {} numbers", args.path.display(), embedder.dimension());
+            (text, Arc::new(ServedEmbedder::new(embedder, args.aliases.clone(), &clock)))
+        } else {
+            let model = LocalModel::open(&args.path, settings, clock)?;
+            let limits = model.limits();
+            let text = format!("{}: context {}, {} pages of cache", model.name(), limits.context, limits.pages);
+            (text, Arc::new(ServedModel::new(model, args.aliases.clone(), &clock, args.seed)))
+        };
         let server = bind(&config, vec![served])?;
         output::note(&format!("serving {text} at http://{}; Ctrl-C ends it", server.address()));
         server.run().await?;
