@@ -12,6 +12,7 @@ use crate::terminal::{self, WatchMode, WatchOptions, progress};
 use clap::Args;
 use legwork_actors::clock::Clock;
 use legwork_actors::ledger::{LedgerReader, Manifest, WriterHandle};
+use legwork_actors::local::LocalModel;
 use legwork_actors::run::{RunEnd, RunPlan, start};
 use legwork_actors::stage::{Stage, StageParts};
 use legwork_protocol::coordinator::Script;
@@ -253,7 +254,23 @@ async fn carry_out(
         concurrency: settings.run.limits.concurrency,
     };
     let end = terminal::watch(stage.board.clone(), running.run, running.over, options).await;
+    if mode != WatchMode::Silent {
+        models.local.values().for_each(|model| output::note(&served(model)));
+    }
     Ok((end, mode))
+}
+
+/// What a model in this process has computed, and what its prefix cache saved.
+fn served(model: &LocalModel) -> String {
+    let seen = model.gauges();
+    let share = 100.0 * seen.prefix_hit_tokens as f64 / (seen.prompt_tokens as f64).max(1.0);
+    format!(
+        "{}: {} prompt tokens, {share:.1} % of them from the prefix cache, {} tokens made in {} steps",
+        model.name(),
+        seen.prompt_tokens,
+        seen.generated_tokens,
+        seen.steps
+    )
 }
 
 /// Everything that the figures depend on, but for what the models and the library add.
