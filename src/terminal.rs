@@ -16,6 +16,7 @@ mod watching;
 
 pub use logs::{LogWriter, log_writer};
 pub use mode::{Flags, Situation, WatchMode, choose, here};
+pub(crate) use stopping::signals;
 
 use legwork_actors::address::Address;
 use legwork_actors::board::BoardMsg;

@@ -7,6 +7,8 @@
 mod embedder;
 mod endpoint;
 mod opening;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub use embedder::LocalEmbedder;
@@ -178,7 +180,8 @@ impl LocalModel {
     /// Begins an answer.
     ///
     /// # Errors
-    /// An engine that is gone, or whose door is crowded. Whether the request itself can be served is the first thing heard.
+    /// An engine whose door is crowded. Whether the request itself can be served is the first thing heard; of an engine that
+    /// is gone nothing is heard, and [`LocalModel::health`] says why.
     pub fn begin(
         &self,
         prompt: Vec<u32>,

@@ -5,7 +5,7 @@ mod model;
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
 use crate::assemble;
 use crate::config::Settings;
-use crate::terminal::progress;
+use crate::terminal::{self, progress};
 use clap::{Args, Subcommand};
 use legwork_edge::search_server::{SearchServerConfig, Token, bind};
 use std::net::SocketAddr;
@@ -64,7 +64,29 @@ pub(super) fn run(args: &ServeArgs) -> Result<Ended, VerbError> {
         let server =
             bind(&SearchServerConfig { listen: *listen, token, ..SearchServerConfig::default() }, parts.library)?;
         output::note(&format!("serving {} at http://{}; Ctrl-C ends it", world.name, server.address()));
-        server.run().await?;
-        Ok(Ended::Done)
+        let handle = server.handle();
+        until_told(server.run(), || drop(handle.stop(true))).await
     })
+}
+
+/// Serves until a person or a scheduler ends it: told once, `stop` lets whoever is being answered have the rest; told twice,
+/// nobody waits.
+async fn until_told(serving: impl Future<Output = std::io::Result<()>>, stop: impl Fn()) -> Result<Ended, VerbError> {
+    let mut signals = terminal::signals();
+    let mut serving = std::pin::pin!(serving);
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut serving => return Ok(ended.map(|()| Ended::Done)?),
+            Some(_) = signals.recv() => {
+                if is_told {
+                    return Ok(Ended::Done);
+                }
+                is_told = true;
+                output::note("ending: what is under way may still be answered; once more ends at once");
+                stop();
+            }
+        }
+    }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Commands that wait at the door while a step is computed.
 const DOOR_MAX: usize = 4_096;
@@ -92,8 +92,11 @@ impl EngineThread {
     }
 
     pub(super) fn submit(&self, request: Request, speaker: Speaker) -> Result<(), Refusal> {
-        let full = Refusal::QueueFull { waiting: DOOR_MAX, waiting_max: DOOR_MAX };
-        self.door.try_send(Command::Submit(Box::new(request), speaker)).map_err(|_| full)
+        match self.door.try_send(Command::Submit(Box::new(request), speaker)) {
+            Err(TrySendError::Full(_)) => Err(Refusal::QueueFull { waiting: DOOR_MAX, waiting_max: DOOR_MAX }),
+            // The speaker went with the command: the asker hears the end without a word, since asking again is of no use.
+            Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
+        }
     }
 
     pub(super) fn release(&self, session: SessionId) {
@@ -167,15 +170,23 @@ impl Life {
             {
                 tracing::error!(%failure, "a step of the model failed");
             }
+            if stepped.is_ok() {
+                // Whoever hears an answer finds it counted.
+                self.show(&engine);
+            }
             for output in outputs.drain(..) {
                 self.give(output);
             }
             if stepped.is_err() {
                 let Some(next) = self.next_engine() else { return };
                 engine = next;
+                self.show(&engine);
             }
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).gauges = engine.gauges();
         }
+    }
+
+    fn show(&self, engine: &Local) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).gauges = engine.gauges();
     }
 
     fn carry_out(&mut self, engine: &mut Local, command: Command) {
@@ -253,5 +264,28 @@ impl Decode for Hearing {
 
     fn finish(&mut self) -> String {
         self.decoder.take().map(StreamDecoder::finish).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use legwork_engine::Sampling;
+
+    #[tokio::test]
+    async fn of_an_engine_that_is_gone_nothing_is_heard_and_of_a_crowded_door_that_it_is() {
+        let request = || {
+            let sampling = Sampling::default();
+            Request { id: RequestId(0), prompt: vec![1], sampling, deadline_ms: None, session: None }
+        };
+        let (door, commands) = mpsc::channel(1);
+        let thread = EngineThread { door, seen: Arc::default() };
+        let (speaker, _heard) = mpsc::unbounded_channel();
+        assert_eq!(thread.submit(request(), speaker.clone()), Ok(()));
+        assert!(matches!(thread.submit(request(), speaker), Err(Refusal::QueueFull { .. })));
+        drop(commands);
+        let (speaker, mut heard) = mpsc::unbounded_channel();
+        assert_eq!(thread.submit(request(), speaker), Ok(()));
+        assert!(heard.recv().await.is_none());
     }
 }

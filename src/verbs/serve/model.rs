@@ -1,7 +1,7 @@
 //! `legwork serve model`: a model in this process over OpenAI's and SGLang's protocols.
 
 use super::super::{Ended, VerbError, output};
-use super::token;
+use super::{token, until_told};
 use crate::assemble::{ServedEmbedder, ServedModel};
 use clap::{Args, ValueEnum};
 use legwork_actors::clock::Clock;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
         };
         let server = bind(&config, vec![served])?;
         output::note(&format!("serving {text} at http://{}; Ctrl-C ends it", server.address()));
-        server.run().await?;
-        Ok(Ended::Done)
+        let handle = server.handle();
+        until_told(server.run(), || drop(handle.stop(true))).await
     })
 }
