@@ -1,5 +1,6 @@
 //! Decoders against transformers: tiny random models of each family, and a real one on its own quantised weights. The
 //! goldens come from `goldens/make_decoder_goldens.py`.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; clippy knows tests only by their attribute")]
 
 use legwork_kernels::cpu::panel::Level;
 use legwork_kernels::{Batch, Cpu, PAGE_TOKENS};

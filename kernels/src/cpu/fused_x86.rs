@@ -245,6 +245,10 @@ unsafe fn by_rows<U: Unpack, const R: usize, const M: usize>(
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 #[inline]
 #[allow(unsafe_code)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "one index goes over several arrays of a const length, which are registers"
+)]
 unsafe fn tile<U: Unpack, const R: usize, const M: usize>(
     bytes: &[u8],
     row: usize,

@@ -34,7 +34,7 @@ pub fn linear(level: Level, parts: &[Stored], bias: Option<&[f32]>, x: &[f32], o
     let columns = Columns { start: out.as_mut_ptr(), rows, outputs };
     let work = rows.min(FEW_ROWS) * inputs;
     let least = (TASK_MIN / work.max(1)).next_multiple_of(TILE).max(TILE);
-    let tasks = tasks(parts, if rows <= FEW_ROWS { least } else { least.min(UNPACKED).max(TILE) });
+    let tasks = tasks(parts, if rows <= FEW_ROWS { least } else { least.clamp(TILE, UNPACKED) });
     if rows <= FEW_ROWS {
         let run = |task: &Task<'_>| few(level, task, bias, x, &columns);
         return over(&tasks, run);

@@ -226,13 +226,13 @@ fn rotate_halves_of(head: &mut [f32], cos: &[f32], sin: &[f32]) {
 /// Cephes' `expf`. What would be less than the least normal number is zero; NaN stays NaN.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    const LN_2_HIGH: f32 = 0.693_359_375;
+    const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let bounded = x.max(-88.0).min(88.7);
+    let bounded = x.clamp(-88.0, 88.7);
     let n = (bounded * std::f32::consts::LOG2_E).round_ties_even();
     let r = (bounded - n * LN_2_HIGH) - n * LN_2_LOW;
     let mut fit = 1.987_569_1e-4_f32;
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1] {
         fit = fit * r + c;
     }
     let mantissa = fit * r * r + r + 1.0;
