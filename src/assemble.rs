@@ -10,7 +10,9 @@ mod world;
 pub use cast::{assemble_cast, lines_digest, load_script};
 pub use library::{LibraryParts, assemble_library, build_world_index};
 pub(crate) use library::{bm25_params, qdrant, query_prefix, search_settings};
-pub use models::{Counters, Embedding, ModelParts, assemble_models, counters, embedder, prompt_encoder};
+pub use models::{
+    Counters, Embedding, ModelParts, assemble_models, counters, embedder, local_embedding, prompt_encoder,
+};
 pub use served::{ServedEmbedder, ServedModel};
 pub use world::{LoadedWorld, load_world};
 

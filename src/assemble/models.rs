@@ -121,16 +121,25 @@ pub fn embedder(settings: &Settings) -> Result<Option<Embedding>, AssembleError>
             query_prompt: String::new(),
             document_prompt: String::new(),
         }),
-        Some(EmbedderSettings::Local(of)) => {
-            let wanted = EmbedSettings { tokens_max: of.tokens_max, ..EmbedSettings::default() };
-            let embedder = LocalEmbedder::open(&of.local, wanted)?;
-            Some(Embedding {
-                source: format!("{} {}", embedder.name(), &embedder.digest()[..16]),
-                query_prompt: embedder.query_prompt().to_owned(),
-                document_prompt: embedder.document_prompt().to_owned(),
-                embedder: Arc::new(embedder),
-            })
-        }
+        Some(EmbedderSettings::Local(of)) => Some(local(&of.local, of.tokens_max)?),
+    })
+}
+
+/// A sentence encoder in this process, with texts as long as it takes.
+///
+/// # Errors
+/// Files that are no sentence encoder.
+pub fn local_embedding(path: &Path) -> Result<Embedding, AssembleError> {
+    local(path, EmbedSettings::default().tokens_max)
+}
+
+fn local(path: &Path, tokens_max: usize) -> Result<Embedding, AssembleError> {
+    let embedder = LocalEmbedder::open(path, EmbedSettings { tokens_max, ..EmbedSettings::default() })?;
+    Ok(Embedding {
+        source: format!("{} {}", embedder.name(), &embedder.digest()[..16]),
+        query_prompt: embedder.query_prompt().to_owned(),
+        document_prompt: embedder.document_prompt().to_owned(),
+        embedder: Arc::new(embedder),
     })
 }
 

@@ -59,7 +59,7 @@ pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
         index.import_vectors(file, None, args.docids.as_deref())?;
     } else if let Some(embedding) = assemble::embedder(&settings)? {
         let prefix = args.prefix.as_deref().unwrap_or(&embedding.document_prompt);
-        runtime.block_on(embed(&mut index, &*embedding.embedder, &embedding.source, prefix))?;
+        runtime.block_on(embed(&mut index, &*embedding.embedder, &embedding.source, prefix, true))?;
     } else if !args.to_qdrant {
         return Err("nothing embeds: give --model, an embedder under [embedder], or a file with --from".into());
     }
@@ -80,11 +80,18 @@ pub(super) fn run(args: &EmbedArgs) -> Result<Ended, VerbError> {
     Ok(Ended::Done)
 }
 
-async fn embed(index: &mut Index, embedder: &dyn Embedder, source: &str, prefix: &str) -> Result<(), VerbError> {
+/// Gives an index vectors, from where an earlier call left off.
+pub(super) async fn embed(
+    index: &mut Index,
+    embedder: &dyn Embedder,
+    source: &str,
+    prefix: &str,
+    is_told: bool,
+) -> Result<(), VerbError> {
     let probe = embedder.embed(vec!["a probe of the dimension".to_owned()]).await?;
     let dim = probe.first().map(Vec::len).ok_or("the embedder gave no vector")?;
     let mut writer = index.vector_writer(&format!("{source} prefix {prefix:?}"), dim)?;
-    let bar = progress::documents_of("embedding", index.len() as u64, true);
+    let bar = progress::documents_of("embedding", index.len() as u64, is_told);
     while let Some(next) = writer.next_number() {
         bar.set_position(u64::from(next));
         let end = (next as usize + PIECE).min(index.len());

@@ -1,6 +1,8 @@
 //! `legwork index`: builds an index of a corpus, or finishes an interrupted build.
 
+use super::embed::embed;
 use super::{Ended, VerbError, output};
+use crate::assemble;
 use crate::terminal::progress;
 use clap::Args;
 use legwork_retrieval::bm25::Bm25Params;
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   legwork index corpus.jsonl --out indexes/mine
+  legwork index corpus.jsonl --out indexes/mine --model models/all-MiniLM-L6-v2
   legwork index corpus.jsonl --out indexes/mine --vectors corpus.npy --docids docids.txt")]
 pub struct IndexArgs {
     /// The corpus: JSONL, parquet or TREC text.
@@ -28,6 +31,9 @@ pub struct IndexArgs {
     /// Threads that index.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// A sentence encoder's folder: vectors of the documents are made in this process.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "vectors")]
+    model: Option<PathBuf>,
     /// Vectors of the documents: .npy or .safetensors.
     #[arg(long)]
     vectors: Option<PathBuf>,
@@ -50,6 +56,12 @@ pub(super) fn run(args: &IndexArgs) -> Result<Ended, VerbError> {
     bar.finish_and_clear();
     if let Some(vectors) = &args.vectors {
         index.import_vectors(vectors, args.tensor.as_deref(), args.docids.as_deref())?;
+    }
+    if let Some(model) = &args.model {
+        let embedding = assemble::local_embedding(model)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let prefix = &embedding.document_prompt;
+        runtime.block_on(embed(&mut index, &*embedding.embedder, &embedding.source, prefix, !args.json))?;
     }
     let manifest = index.manifest();
     if args.json {
