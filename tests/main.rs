@@ -6,6 +6,7 @@ mod corpora;
 mod crash;
 mod full_disk;
 mod house;
+mod local_model;
 mod mock_swap;
 mod oracle_server;
 mod program;

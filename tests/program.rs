@@ -4,7 +4,7 @@ mod mounts;
 mod running;
 
 pub(crate) use mounts::Mount;
-pub(crate) use running::Running;
+pub(crate) use running::{End, Running};
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

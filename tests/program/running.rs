@@ -112,7 +112,8 @@ impl Running {
         End { code: status.code(), signal: status.signal(), err: self.said() }
     }
 
-    fn said(&self) -> String {
+    /// All that it has said so far.
+    pub(crate) fn said(&self) -> String {
         self.said.lines.lock().unwrap().all.join("\n")
     }
 }

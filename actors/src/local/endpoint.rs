@@ -139,7 +139,8 @@ fn sampling(request: &GenerateRequest, stop_ids: &[u32]) -> Sampling {
         temperature: f64::from(asked.temperature),
         top_p: f64::from(asked.top_p),
         top_k: asked.top_k.map(|k| k as usize),
-        seed: asked.seed.unwrap_or_default(),
+        // As endpoints over the wire send it: the same run draws the same whether the model is here or behind a server.
+        seed: asked.seed.unwrap_or_default() >> 1,
         stop: asked.stop.clone(),
         stop_ids: stop_ids.to_vec(),
         logprobs: Some(0),
