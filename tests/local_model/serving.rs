@@ -123,6 +123,10 @@ fn what_cannot_be_served_is_refused_by_name_and_the_server_lives() {
         assert_eq!((answer.status, &error["code"]), (status, &json!(code)), "{error}");
     }
     assert_eq!(server.post(CHAT, &json!("no object")).status, 400);
+    let huge = format!("POST {CHAT} HTTP/1.1\r\ncontent-length: {}\r\n", 100 << 20);
+    assert_eq!(Answer::read(server.send(&huge, "{")).status, 413);
+    let broken = format!("POST {CHAT} HTTP/1.1\r\ncontent-length: 14\r\n");
+    assert_eq!(Answer::read(server.send(&broken, "{\"messages\": [")).status, 400);
     assert_eq!(server.ok(CHAT, chat(json!({"max_tokens": 1})))["usage"]["completion_tokens"], 1);
 }
 

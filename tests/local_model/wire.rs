@@ -75,7 +75,8 @@ impl Server {
         self.send(&format!("POST {path} HTTP/1.1\r\ncontent-length: {}\r\n", body.len()), &body)
     }
 
-    fn send(&self, head: &str, body: &str) -> TcpStream {
+    /// Sends a head and a body as they are.
+    pub(super) fn send(&self, head: &str, body: &str) -> TcpStream {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         socket.set_read_timeout(Some(HANG)).unwrap();
         write!(socket, "{head}host: localhost\r\nconnection: close\r\n\r\n{body}").unwrap();
