@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Breaches that are kept in words; all are counted.
 const TOLD_MAX: usize = 20;
 /// Answers that are asked for again, alone, after the load.
-const AGAIN: usize = 40;
+const AGAIN: usize = 24;
 /// As many of the largest requests as the pages hold.
 const AT_ONCE_MIN: usize = PAGES / (PROMPT_MAX + MAX_NEW).div_ceil(PAGE_TOKENS);
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// After the warm-up, memory may go up and down by so much, and rise by so much, in MB.
-pub(crate) const SWING_MAX_MB: f64 = 16.0;
-pub(crate) const SLOPE_MAX_MB_A_MINUTE: f64 = 1.0;
+pub(crate) const SWING_MAX_MB: f64 = 4.0;
+pub(crate) const SLOPE_MAX_MB_A_MINUTE: f64 = 0.5;
 /// Looks that a slope needs.
 pub(crate) const LOOKS_MIN: usize = 6;
 
