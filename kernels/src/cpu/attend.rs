@@ -97,7 +97,7 @@ pub fn attend(
         })
         .collect();
     together(tasks.len(), &|task| {
-        let mut scratch = Scratch::new(ROWS * heads.query / heads.kv, heads.dim);
+        let mut scratch = Scratch::new(tasks[task].rows * heads.query / heads.kv, heads.dim);
         one(level, &tasks[task], qkv, heads, batch, layer, cache, &mut scratch, &outputs);
     });
 }

@@ -31,16 +31,16 @@ pub fn linear(level: Level, parts: &[Stored], bias: Option<&[f32]>, x: &[f32], o
     assert!(x.len() == rows * inputs && out.len() == rows * outputs, "whole rows of inputs and of outputs");
     assert!(parts.iter().all(|part| part.cols() == inputs), "parts of one width");
     assert!(bias.is_none_or(|bias| bias.len() == outputs), "a bias of each output");
-    let columns = Columns { start: out.as_mut_ptr(), rows, outputs };
+    let columns = Columns { values: Parts::new(out), outputs, bias };
     let work = rows.min(FEW_ROWS) * inputs;
     let least = (TASK_MIN / work.max(1)).next_multiple_of(TILE).max(TILE);
     let tasks = tasks(parts, if rows <= FEW_ROWS { least } else { least.clamp(TILE, UNPACKED) });
     if rows <= FEW_ROWS {
-        let run = |task: &Task<'_>| few(level, task, bias, x, &columns);
+        let run = |task: &Task<'_>| few(level, task, x, &columns);
         return over(&tasks, run);
     }
     let panels = Panels::pack(level, x, inputs);
-    over(&tasks, |task| many(level, task, bias, &panels, &columns));
+    over(&tasks, |task| many(level, task, &panels, &columns));
 }
 
 fn over<'a>(tasks: &[Task<'a>], run: impl Fn(&Task<'a>) + Sync) {
@@ -86,36 +86,37 @@ impl Task<'_> {
 }
 
 /// The outputs, of which each task writes columns of its own.
-struct Columns {
-    start: *mut f32,
-    rows: usize,
+struct Columns<'a> {
+    values: Parts<f32>,
     outputs: usize,
+    bias: Option<&'a [f32]>,
 }
 
-// SAFETY: every task writes only columns of its own outputs, and nobody reads before all have ended.
-#[allow(unsafe_code)]
-unsafe impl Sync for Columns {}
-
-impl Columns {
-    #[allow(unsafe_code)]
-    fn write(&self, row: usize, output: usize, value: f32) {
-        assert!(row < self.rows && output < self.outputs);
-        // SAFETY: the place is inside, by the line above, and no other task writes it.
-        unsafe { *self.start.add(row * self.outputs + output) = value };
+impl Columns<'_> {
+    /// Writes what one row of `x` gives for some outputs, with their biases.
+    fn write(&self, row: usize, output: usize, sums: impl ExactSizeIterator<Item = f32>) {
+        let count = sums.len();
+        assert!(output + count <= self.outputs);
+        // SAFETY: every task writes only columns of its own outputs, and nobody reads before all have ended.
+        #[allow(unsafe_code)]
+        let out = unsafe { self.values.part(row * self.outputs + output, count) };
+        match self.bias {
+            None => out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum),
+            Some(bias) => {
+                let bias = &bias[output..output + count];
+                out.iter_mut().zip(sums).zip(bias).for_each(|((out, sum), bias)| *out = sum + bias);
+            }
+        }
     }
 }
 
-fn few(level: Level, task: &Task<'_>, bias: Option<&[f32]>, x: &[f32], columns: &Columns) {
+fn few(level: Level, task: &Task<'_>, x: &[f32], columns: &Columns<'_>) {
     let inputs = task.part.cols();
     let mut sums = vec![0.0; task.rows * PASS];
     for (pass, x) in x.chunks(PASS * inputs).enumerate() {
         products(level, task, x, &mut sums);
-        for (row, sums) in sums.chunks_exact(PASS).enumerate() {
-            let output = task.output + row;
-            let bias = bias.map_or(0.0, |bias| bias[output]);
-            for (i, sum) in sums.iter().take(x.len() / inputs).enumerate() {
-                columns.write(pass * PASS + i, output, sum + bias);
-            }
+        for i in 0..x.len() / inputs {
+            columns.write(pass * PASS + i, task.output, sums.as_chunks::<PASS>().0.iter().map(|sums| sums[i]));
         }
     }
 }
@@ -166,7 +167,7 @@ impl Panels {
     }
 }
 
-fn many(level: Level, task: &Task<'_>, bias: Option<&[f32]>, panels: &Panels, columns: &Columns) {
+fn many(level: Level, task: &Task<'_>, panels: &Panels, columns: &Columns<'_>) {
     let (inputs, lanes) = (panels.inputs, panels.lanes);
     let mut weights = vec![0.0; UNPACKED.min(task.rows.next_multiple_of(TILE)) * inputs];
     let mut sums = vec![0.0; TILE * lanes];
@@ -183,12 +184,9 @@ fn many(level: Level, task: &Task<'_>, bias: Option<&[f32]>, panels: &Panels, co
                 let into = StridedMut { values: &mut sums, stride: lanes };
                 product(level, [TILE, inputs, lanes], left, right, into);
                 let outputs = TILE.min(rows - first);
-                for (i, sums) in sums.chunks_exact(lanes).take(outputs).enumerate() {
-                    let output = task.output + row + first + i;
-                    let bias = bias.map_or(0.0, |bias| bias[output]);
-                    for (lane, sum) in sums[..filled].iter().enumerate() {
-                        columns.write(p * lanes + lane, output, sum + bias);
-                    }
+                for lane in 0..filled {
+                    let of_lane = sums.chunks_exact(lanes).take(outputs).map(|sums| sums[lane]);
+                    columns.write(p * lanes + lane, task.output + row + first, of_lane);
                 }
             }
         }
