@@ -2,7 +2,7 @@
 
 mod server;
 
-use crate::{FetchError, Fetched, Fetcher, Patience, Progress, Reference, Settings, Token, Wanted};
+use crate::{FetchError, Fetched, Fetcher, Patience, Reference, Settings, Token, Wanted};
 use server::{Answer, Ask, Hub};
 use sha2::Digest;
 use std::path::Path;
