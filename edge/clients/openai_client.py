@@ -67,6 +67,19 @@ def choices(client, model):
 
 
 @check
+def stop_strings(client, model):
+    ask = dict(model=model, messages=user("Count to three."), max_tokens=24, temperature=0, seed=1)
+    whole = client.chat.completions.create(**ask).choices[0].message.content
+    stop = whole[len(whole) // 2 :][:3]
+    expect(stop, "there is something to stop at")
+    choice = client.chat.completions.create(stop=[stop], **ask).choices[0]
+    expect(choice.finish_reason == "stop" and choice.message.content == whole[: whole.index(stop)], (whole, choice))
+    with client.chat.completions.create(stop=stop, stream=True, **ask) as stream:
+        streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+    expect(streamed == choice.message.content, (streamed, choice))
+
+
+@check
 def logprobs(client, model):
     answer = client.chat.completions.create(
         model=model, messages=user("Say hi."), max_tokens=2, logprobs=True, top_logprobs=2
