@@ -195,11 +195,6 @@ impl LocalModel {
         self.engine.submit(Request { id, prompt, sampling, deadline_ms, session }, speaker)?;
         Ok(Answering { heard })
     }
-
-    /// A session whose pages need not be kept any more.
-    pub fn release(&self, session: SessionId) {
-        self.engine.release(session);
-    }
 }
 
 /// A message with the fields that templates of Hugging Face look for.

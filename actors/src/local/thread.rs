@@ -7,9 +7,7 @@
 use super::opening::{self, LocalError, LocalSettings};
 use crate::clock::Clock;
 use crate::supervision::{RestartBudget, RestartLimit};
-use legwork_engine::{
-    Decode, Drawn, Engine, Gauges, Output, Reason, Refusal, Request, RequestId, SessionId, Speech, Usage,
-};
+use legwork_engine::{Decode, Drawn, Engine, Gauges, Output, Reason, Refusal, Request, RequestId, Speech, Usage};
 use legwork_kernels::Cpu;
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, ModelLimits, StreamDecoder, Tokenizer};
 use std::collections::BTreeMap;
@@ -46,10 +44,8 @@ pub enum Heard {
 
 type Speaker = mpsc::UnboundedSender<Heard>;
 
-enum Command {
-    Submit(Box<Request>, Speaker),
-    Release(SessionId),
-}
+/// A request, and whom its answer is told.
+struct Command(Box<Request>, Speaker);
 
 /// The door to an engine's thread. The thread ends when the door is dropped.
 pub(super) struct EngineThread {
@@ -92,16 +88,11 @@ impl EngineThread {
     }
 
     pub(super) fn submit(&self, request: Request, speaker: Speaker) -> Result<(), Refusal> {
-        match self.door.try_send(Command::Submit(Box::new(request), speaker)) {
+        match self.door.try_send(Command(Box::new(request), speaker)) {
             Err(TrySendError::Full(_)) => Err(Refusal::QueueFull { waiting: DOOR_MAX, waiting_max: DOOR_MAX }),
             // The speaker went with the command: the asker hears the end without a word, since asking again is of no use.
             Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
         }
-    }
-
-    pub(super) fn release(&self, session: SessionId) {
-        // A session that stays is given up when its pages are needed.
-        let _ = self.door.try_send(Command::Release(session));
     }
 
     pub(super) fn gauges(&self) -> Gauges {
@@ -189,19 +180,14 @@ impl Life {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).gauges = engine.gauges();
     }
 
-    fn carry_out(&mut self, engine: &mut Local, command: Command) {
-        match command {
-            Command::Submit(request, speaker) => {
-                let id = request.id;
-                match engine.submit(*request, self.clock.elapsed_ms()) {
-                    Ok(()) => {
-                        self.speakers.insert(id, speaker);
-                    }
-                    // Whoever has gone away needs no word.
-                    Err(refusal) => drop(speaker.send(Heard::Refused(refusal))),
-                }
+    fn carry_out(&mut self, engine: &mut Local, Command(request, speaker): Command) {
+        let id = request.id;
+        match engine.submit(*request, self.clock.elapsed_ms()) {
+            Ok(()) => {
+                self.speakers.insert(id, speaker);
             }
-            Command::Release(session) => engine.release_session(session),
+            // Whoever has gone away needs no word.
+            Err(refusal) => drop(speaker.send(Heard::Refused(refusal))),
         }
     }
 
