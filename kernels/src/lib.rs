@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod cpu;
+pub mod learn;
 pub mod mapped;
 pub mod matrix;
 pub mod ops;
@@ -14,6 +15,7 @@ pub mod stored;
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
 pub use cpu::backend::Cpu;
 pub use cpu::top_k::{Scored, top_k};
+pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};
 pub use ops::{CacheShape, Heads, Ops, OpsError, Rope};

@@ -5,7 +5,10 @@
 mod error;
 mod jsonl;
 
+pub mod pack;
+pub mod sample;
 pub mod trajectory;
 
 pub use error::{Place, TrajectoryError};
 pub use jsonl::{JsonlReader, JsonlWriter, LINE_BYTES_MAX, Row, Written};
+pub use sample::Sample;
