@@ -108,3 +108,46 @@ pub enum TrajectoryError {
         problem: String,
     },
 }
+
+/// What can go wrong with training itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainingError {
+    /// Rows to train on.
+    #[error(transparent)]
+    Trajectory(#[from] TrajectoryError),
+    /// The backend.
+    #[error(transparent)]
+    Ops(#[from] legwork_kernels::OpsError),
+    /// The model's files.
+    #[error(transparent)]
+    Model(#[from] legwork_model::ModelError),
+    /// A setting that cannot be.
+    #[error("{setting}: expected {expected}, got {got}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// What would do.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// A file or folder that cannot be read or written.
+    #[error("cannot {what} {}: {source}; check that its folder exists, may be used and has room", path.display())]
+    Io {
+        /// What was tried, such as `write`.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A checkpoint that is not whole, or of something else.
+    #[error("{}: {problem}", path.display())]
+    Checkpoint {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong and the cure.
+        problem: String,
+    },
+}

@@ -6,9 +6,11 @@ mod error;
 mod jsonl;
 
 pub mod pack;
+pub mod rank;
 pub mod sample;
+pub mod tensor;
 pub mod trajectory;
 
-pub use error::{Place, TrajectoryError};
+pub use error::{Place, TrainingError, TrajectoryError};
 pub use jsonl::{JsonlReader, JsonlWriter, LINE_BYTES_MAX, Row, Written};
 pub use sample::Sample;
