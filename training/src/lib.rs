@@ -5,9 +5,11 @@
 mod error;
 mod jsonl;
 
+pub mod batch;
 pub mod pack;
 pub mod rank;
 pub mod sample;
+pub mod shuffle;
 pub mod tensor;
 pub mod trajectory;
 
