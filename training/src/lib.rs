@@ -6,8 +6,10 @@ mod error;
 mod jsonl;
 
 pub mod batch;
+pub mod mask;
 pub mod pack;
 pub mod rank;
+pub mod rows;
 pub mod sample;
 pub mod shuffle;
 pub mod tensor;
