@@ -7,6 +7,7 @@ mod jsonl;
 
 pub mod batch;
 pub mod mask;
+pub mod mix;
 pub mod pack;
 pub mod rank;
 pub mod rows;

@@ -7,6 +7,9 @@ mod model;
 mod tests;
 
 pub use model::{EncoderSettings, TemplateChoice, TextDigests};
+pub(crate) use model::hex;
+#[cfg(test)]
+pub(crate) use model::sha256;
 
 use crate::error::{Place, TrainingError};
 use crate::rows::{AnyRow, BadKind, RowError};
