@@ -5,9 +5,15 @@
 mod error;
 mod jsonl;
 
+pub mod checkpoint;
+pub mod decoder_rank;
+pub mod network;
 pub mod pack;
 pub mod rank;
 pub mod sample;
+pub mod schedule;
+pub mod shard;
+pub mod slots;
 pub mod tensor;
 pub mod trajectory;
 
