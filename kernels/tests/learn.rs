@@ -258,7 +258,8 @@ fn loss<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width, column
 /// Ranks of one group give together what one gives alone.
 fn shards<B: Learn + Send>(alone: &B, ranks: Vec<B>, tolerance: f64) {
     let (dice, rows, columns) = (&mut Dice(5), 13, 70);
-    let (count, share) = (ranks.len(), 20);
+    // Of four ranks, the last has nothing but padding.
+    let (count, share) = (ranks.len(), 120 / ranks.len());
     let width = count * share;
     let x: Vec<f32> = dice.many(rows * width).iter().map(|x| x * 9.0).collect();
     let targets: Vec<u32> = (0..rows).map(|_| dice.below(columns) as u32).collect();

@@ -85,7 +85,7 @@ pub fn attend(inputs: &[Tensor], heads: Heads, starts: &[u32]) -> Tensor {
 }
 
 pub fn cross_entropy(inputs: &[Tensor], columns: usize, targets: &[u32], weights: &[f32]) -> Tensor {
-    let logits = inputs[0].narrow(1, 0, columns).unwrap();
+    let logits = inputs[0].narrow(1, 0, columns).unwrap().contiguous().unwrap();
     let most = logits.max_keepdim(1).unwrap().detach();
     let mass = logits.broadcast_sub(&most).unwrap().exp().unwrap().sum_keepdim(1).unwrap();
     let targets = Tensor::from_slice(targets, (targets.len(), 1), &Device::Cpu).unwrap();
