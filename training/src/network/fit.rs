@@ -55,9 +55,10 @@ impl Limits {
         if first != Some(0) || last != Some(rows as u32) || !ordered {
             return wrong(format!("starts that go up from 0 to the {rows} rows"), format!("{:?}", pack.starts));
         }
-        for sequence in pack.starts.windows(2) {
+        for (place, sequence) in pack.starts.windows(2).enumerate() {
             let positions = &pack.positions[sequence[0] as usize..sequence[1] as usize];
-            if positions.len() > self.context {
+            // Padding is a sequence of no sample, and may be longer than the context of a tiny model.
+            if positions.len() > self.context && place < pack.samples.len() {
                 return wrong(
                     format!("sequences of at most {} tokens, the model's context", self.context),
                     positions.len(),
@@ -78,6 +79,8 @@ fn wrong<T>(expected: String, got: impl ToString) -> Result<T, TrainingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn pack() -> Pack {
         Pack {
@@ -89,6 +92,14 @@ mod tests {
             weights: vec![0.25, 0.25, 0.5],
             samples: vec![0, 1],
         }
+    }
+
+    #[test]
+    fn padding_may_be_longer_than_the_context() {
+        let mut pack = pack();
+        (pack.starts, pack.positions) = (vec![0, 1, 5], vec![0, 0, 1, 2, 3]);
+        pack.samples.truncate(1);
+        assert!(Limits { rows_max: 5, context: 3, vocabulary: 6 }.check(&pack).is_ok());
     }
 
     #[test]
@@ -116,6 +127,22 @@ mod tests {
             spoil(&mut pack);
             let refused = limits.check(&pack).unwrap_err().to_string();
             assert!(refused.contains(expected), "{refused} instead of {expected}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn packs_of_any_kind_fit_or_are_refused(
+            ids in vec(0_u32..8, 0..7), positions in vec(0_u32..4, 0..7), starts in vec(0_u32..8, 0..5),
+            rows in vec(0_u32..8, 0..4), targets in vec(0_u32..8, 0..4), weight in any::<f32>(),
+        ) {
+            let weights = vec![weight; rows.len()];
+            let pack = Pack { ids, positions, starts, rows, targets, weights, samples: Vec::new() };
+            let limits = Limits { rows_max: 5, context: 3, vocabulary: 6 };
+            if limits.check(&pack).is_ok() {
+                prop_assert!(pack.rows.iter().all(|row| (*row as usize) < pack.ids.len()));
+                prop_assert_eq!(*pack.starts.last().unwrap() as usize, pack.positions.len());
+            }
         }
     }
 }

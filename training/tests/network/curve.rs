@@ -12,8 +12,8 @@ use legwork_training::slots::Slots;
 use serde_json::Value;
 use std::path::Path;
 
-/// Largest difference of a loss of about 6 to 3.
-const TOLERANCE: f64 = 1e-3;
+/// Largest difference of a loss of about 6 to 2; it was 5e-7 where this was written.
+const TOLERANCE: f64 = 1e-4;
 
 fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()

@@ -28,15 +28,15 @@ impl Reference {
         let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
         for pack in packs {
             for sequence in pack.starts.windows(2) {
-                let rows: Vec<usize> = (0..pack.rows.len())
-                    .filter(|at| (sequence[0]..sequence[1]).contains(&pack.rows[*at]))
-                    .collect();
+                let rows: Vec<usize> =
+                    (0..pack.rows.len()).filter(|at| (sequence[0]..sequence[1]).contains(&pack.rows[*at])).collect();
                 if rows.is_empty() {
                     continue;
                 }
                 let logits = self.logits(&pack.ids[sequence[0] as usize..sequence[1] as usize])?;
                 let of = |values: Vec<u32>| Tensor::from_vec(values, rows.len(), &Device::Cpu);
-                let logits = logits.index_select(&of(rows.iter().map(|at| pack.rows[*at] - sequence[0]).collect())?, 0)?;
+                let logits =
+                    logits.index_select(&of(rows.iter().map(|at| pack.rows[*at] - sequence[0]).collect())?, 0)?;
                 let targets = of(rows.iter().map(|at| pack.targets[*at]).collect())?.unsqueeze(1)?;
                 let weights: Vec<f64> = rows.iter().map(|at| f64::from(pack.weights[*at])).collect();
                 let largest = logits.max_keepdim(1)?.detach();

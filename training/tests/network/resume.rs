@@ -4,6 +4,7 @@
 use crate::tiny::{self, Dice, everything, packs, qwen3, rank, rows};
 use legwork_kernels::{Cpu, Group, Part};
 use legwork_model::DecoderConfig;
+use legwork_training::TrainingError;
 use legwork_training::checkpoint::{self, Facts};
 use legwork_training::decoder_rank::DecoderRank;
 use legwork_training::pack::{Normalisation, Pack};
@@ -91,6 +92,33 @@ fn a_run_whose_last_checkpoint_is_torn_goes_on_from_the_one_before_to_the_same_b
     resumed.restore(found.folder()).unwrap();
     advance(&mut resumed, found.state().step + 1..=STEPS);
     assert!(all(&resumed) == all(&undisturbed));
+}
+
+/// A file that takes nothing, as a disk that is full.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_costs_the_checkpoint_that_was_being_made_and_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let mut rank = rank(Cpu::new(), &qwen3(), 3);
+    save(root.path(), 1, &mut rank);
+    for full in ["rank-0-of-1.safetensors", "state.json"] {
+        let partial = checkpoint::begin(root.path(), 2).unwrap();
+        if full == "state.json" {
+            rank.save(&partial).unwrap();
+        }
+        std::os::unix::fs::symlink("/dev/full", partial.join(full)).unwrap();
+        let facts = Facts { samples: 6, ranks: 1, model: model(&qwen3()), run: json!({}) };
+        let failed = match full {
+            "state.json" => checkpoint::commit(&partial, facts).unwrap_err(),
+            _ => rank.save(&partial).unwrap_err(),
+        };
+        assert!(matches!(&failed, TrainingError::Io { what: "write", .. }), "{failed}");
+        assert!(failed.to_string().contains(full), "{failed}");
+        let latest = checkpoint::latest(root.path()).unwrap();
+        assert_eq!((latest.checkpoint.unwrap().state().step, latest.damaged.len()), (1, 0));
+    }
+    save(root.path(), 2, &mut rank);
+    assert_eq!(checkpoint::latest(root.path()).unwrap().checkpoint.unwrap().state().step, 2);
 }
 
 #[test]

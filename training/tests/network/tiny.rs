@@ -55,12 +55,7 @@ pub(crate) fn qwen3() -> DecoderConfig {
 }
 
 pub(crate) fn families() -> Vec<(&'static str, DecoderConfig)> {
-    let llama3 = RopeScaling::Llama3 {
-        factor: 8.0,
-        low_freq_factor: 1.0,
-        high_freq_factor: 4.0,
-        original_context: 64,
-    };
+    let llama3 = RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 64 };
     let plain = DecoderConfig { family: Family::Llama, qk_norm: false, ..qwen3() };
     vec![
         ("qwen3", qwen3()),
@@ -164,7 +159,12 @@ pub(crate) fn update(step: u64) -> Update {
 /// A part of every tensor of a rank.
 pub(crate) fn read(rank: &DecoderRank<Cpu>, part: Part) -> Vec<Vec<f32>> {
     let mut parts = Vec::new();
-    rank.network().read(part, |_, _, values| { parts.push(values.to_vec()); Ok(()) }).unwrap();
+    rank.network()
+        .read(part, |_, _, values| {
+            parts.push(values.to_vec());
+            Ok(())
+        })
+        .unwrap();
     parts
 }
 
