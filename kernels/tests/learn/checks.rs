@@ -7,10 +7,10 @@ use candle_core::{Device, Tensor, Var};
 use legwork_kernels::{Learn, Ops, Part, Stored};
 
 /// Numbers that look like nothing in particular, from -1 to 1.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn next(&mut self) -> f32 {
+    pub(crate) fn next(&mut self) -> f32 {
         // SplitMix64 (Steele, Lea and Flood 2014).
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,17 +19,17 @@ impl Dice {
         ((z ^ (z >> 31)) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
     }
 
-    pub fn many(&mut self, count: usize) -> Vec<f32> {
+    pub(crate) fn many(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.next()).collect()
     }
 
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (((f64::from(self.next()) + 1.0) / 2.0 * end as f64) as usize).min(end - 1)
     }
 }
 
 /// Rows where the backend computes.
-pub fn fill<B: Ops>(ops: &B, values: &[f32], rows: usize) -> B::Rows {
+pub(crate) fn fill<B: Ops>(ops: &B, values: &[f32], rows: usize) -> B::Rows {
     let width = values.len() / rows;
     let table = ops.matrix(&[Stored::from_f32(rows, width, values).unwrap()]).unwrap();
     let mut filled = ops.rows(rows, width).unwrap();
@@ -38,24 +38,24 @@ pub fn fill<B: Ops>(ops: &B, values: &[f32], rows: usize) -> B::Rows {
 }
 
 /// Rows that hold nothing of use, as those do whose last use was another.
-pub fn spoiled<B: Ops>(ops: &B, rows: usize, width: usize) -> B::Rows {
+pub(crate) fn spoiled<B: Ops>(ops: &B, rows: usize, width: usize) -> B::Rows {
     fill(ops, &vec![f32::NAN; rows * width], rows)
 }
 
-pub fn read<B: Ops>(ops: &B, rows: &B::Rows) -> Vec<f32> {
+pub(crate) fn read<B: Ops>(ops: &B, rows: &B::Rows) -> Vec<f32> {
     let mut out = Vec::new();
     ops.read(rows, &mut out).unwrap();
     out
 }
 
-pub fn part<B: Learn>(ops: &B, param: &B::Param, part: Part) -> Vec<f32> {
+pub(crate) fn part<B: Learn>(ops: &B, param: &B::Param, part: Part) -> Vec<f32> {
     let mut out = Vec::new();
     ops.read_param(param, part, &mut out).unwrap();
     out
 }
 
 #[track_caller]
-pub fn near(what: &str, got: &[f32], expected: &[f64], tolerance: f64) {
+pub(crate) fn near(what: &str, got: &[f32], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
         let off = (f64::from(*got) - expected).abs();
@@ -63,18 +63,18 @@ pub fn near(what: &str, got: &[f32], expected: &[f64], tolerance: f64) {
     }
 }
 
-pub fn wide(values: &[f32]) -> Vec<f64> {
+pub(crate) fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
 /// What is to be compared of one operation: inputs with their rows, the gradient of what comes out, and what the backend gave.
-pub struct Case<'a> {
-    pub what: String,
-    pub inputs: &'a [(&'a [f32], usize)],
-    pub d_out: &'a [f32],
-    pub out: &'a [f32],
+pub(crate) struct Case<'a> {
+    pub(crate) what: String,
+    pub(crate) inputs: &'a [(&'a [f32], usize)],
+    pub(crate) d_out: &'a [f32],
+    pub(crate) out: &'a [f32],
     /// In the order of the inputs.
-    pub gradients: &'a [Vec<f32>],
+    pub(crate) gradients: &'a [Vec<f32>],
 }
 
 /// Inputs whose gradient is compared by differences, of each tensor.
@@ -84,7 +84,7 @@ const STEP: f64 = 1e-4;
 
 impl Case<'_> {
     /// Compares with candle and with the formula.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         tolerance: f64,
         formula: impl Fn(&Inputs) -> Vec<f64>,

@@ -6,10 +6,10 @@
 use legwork_kernels::{Heads, Rope};
 
 /// Inputs of an operation, each with its number of rows.
-pub type Inputs = [(Vec<f64>, usize)];
+pub(crate) type Inputs = [(Vec<f64>, usize)];
 
 /// `x Wᵀ + bias`, of `[x, W, bias]`.
-pub fn linear(inputs: &Inputs) -> Vec<f64> {
+pub(crate) fn linear(inputs: &Inputs) -> Vec<f64> {
     let [(x, _), (weight, outputs), (bias, _)] = inputs else { panic!("three inputs") };
     let width = weight.len() / outputs;
     let product = |x: &[f64], row: &[f64]| x.iter().zip(row).map(|(x, w)| x * w).sum::<f64>();
@@ -19,7 +19,7 @@ pub fn linear(inputs: &Inputs) -> Vec<f64> {
 }
 
 /// RMSNorm, of `[x, weight]`.
-pub fn norm(inputs: &Inputs, eps: f32) -> Vec<f64> {
+pub(crate) fn norm(inputs: &Inputs, eps: f32) -> Vec<f64> {
     let [(x, _), (weight, _)] = inputs else { panic!("two inputs") };
     x.chunks_exact(weight.len()).flat_map(|x| normed(x, weight, eps)).collect()
 }
@@ -30,7 +30,7 @@ fn normed(x: &[f64], weight: &[f64], eps: f32) -> Vec<f64> {
 }
 
 /// SwiGLU, of `[gate, up]` rows.
-pub fn swiglu(inputs: &Inputs) -> Vec<f64> {
+pub(crate) fn swiglu(inputs: &Inputs) -> Vec<f64> {
     let [(x, rows)] = inputs else { panic!("one input") };
     let width = x.len() / rows / 2;
     let of_row = |x: &[f64]| -> Vec<f64> { (0..width).map(|i| x[i] / (1.0 + (-x[i]).exp()) * x[width + i]).collect() };
@@ -38,7 +38,7 @@ pub fn swiglu(inputs: &Inputs) -> Vec<f64> {
 }
 
 /// Norm, where weights are given, and rotation: of `[qkv]` or `[qkv, query norm, key norm]`.
-pub fn rotate(inputs: &Inputs, heads: Heads, eps: f32, rope: &Rope, positions: &[u32]) -> Vec<f64> {
+pub(crate) fn rotate(inputs: &Inputs, heads: Heads, eps: f32, rope: &Rope, positions: &[u32]) -> Vec<f64> {
     let mut out = inputs[0].0.clone();
     for (row, position) in out.chunks_exact_mut(heads.fused()).zip(positions) {
         for (head, values) in row.chunks_exact_mut(heads.dim).take(heads.query + heads.kv).enumerate() {
@@ -60,7 +60,7 @@ pub fn rotate(inputs: &Inputs, heads: Heads, eps: f32, rope: &Rope, positions: &
 }
 
 /// Causal attention of packed sequences, of `[qkv]`; behind it the logarithms of the sums.
-pub fn attend(inputs: &Inputs, heads: Heads, starts: &[u32]) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn attend(inputs: &Inputs, heads: Heads, starts: &[u32]) -> (Vec<f64>, Vec<f64>) {
     let qkv = &inputs[0].0;
     let head = |row: usize, head: usize| &qkv[row * heads.fused() + head * heads.dim..][..heads.dim];
     let (mut out, mut lse) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ pub fn attend(inputs: &Inputs, heads: Heads, starts: &[u32]) -> (Vec<f64>, Vec<f
 }
 
 /// Weighted cross-entropy of the first `columns` columns, of `[logits]`: a loss a row, times its weight.
-pub fn cross_entropy(inputs: &Inputs, columns: usize, targets: &[u32], weights: &[f32]) -> Vec<f64> {
+pub(crate) fn cross_entropy(inputs: &Inputs, columns: usize, targets: &[u32], weights: &[f32]) -> Vec<f64> {
     let [(logits, rows)] = inputs else { panic!("one input") };
     let of_row = |(row, (target, weight)): (&[f64], (&u32, &f32))| {
         let most = row[..columns].iter().copied().fold(f64::NEG_INFINITY, f64::max);

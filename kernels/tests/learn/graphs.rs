@@ -10,24 +10,24 @@ fn constant(values: Vec<f64>, shape: impl Into<candle_core::Shape>) -> Tensor {
 }
 
 /// As the formula of this name, and so are the others.
-pub fn linear(inputs: &[Tensor]) -> Tensor {
+pub(crate) fn linear(inputs: &[Tensor]) -> Tensor {
     inputs[0].matmul(&inputs[1].t().unwrap()).unwrap().broadcast_add(&inputs[2]).unwrap()
 }
 
-pub fn norm(inputs: &[Tensor], eps: f32) -> Tensor {
+pub(crate) fn norm(inputs: &[Tensor], eps: f32) -> Tensor {
     let (x, weight) = (&inputs[0], &inputs[1]);
     let mean = (x.sqr().unwrap().mean_keepdim(D::Minus1).unwrap() + f64::from(eps)).unwrap();
     x.broadcast_div(&mean.sqrt().unwrap()).unwrap().broadcast_mul(&weight.flatten_all().unwrap()).unwrap()
 }
 
-pub fn swiglu(inputs: &[Tensor]) -> Tensor {
+pub(crate) fn swiglu(inputs: &[Tensor]) -> Tensor {
     let half = inputs[0].dim(1).unwrap() / 2;
     let (gate, up) = (inputs[0].narrow(1, 0, half).unwrap(), inputs[0].narrow(1, half, half).unwrap());
     let share = ((gate.neg().unwrap().exp().unwrap() + 1.0).unwrap()).recip().unwrap();
     (gate * share).unwrap().mul(&up).unwrap()
 }
 
-pub fn rotate(inputs: &[Tensor], heads: Heads, eps: f32, rope: &Rope, positions: &[u32]) -> Tensor {
+pub(crate) fn rotate(inputs: &[Tensor], heads: Heads, eps: f32, rope: &Rope, positions: &[u32]) -> Tensor {
     let rows = positions.len();
     let all = inputs[0].reshape((rows, heads.query + 2 * heads.kv, heads.dim)).unwrap();
     let part = |from, count| all.narrow(1, from, count).unwrap();
@@ -61,7 +61,7 @@ fn matrices(dim: usize, rope: &Rope, positions: &[u32]) -> Tensor {
     constant(all, (positions.len(), dim, dim))
 }
 
-pub fn attend(inputs: &[Tensor], heads: Heads, starts: &[u32]) -> Tensor {
+pub(crate) fn attend(inputs: &[Tensor], heads: Heads, starts: &[u32]) -> Tensor {
     let sequences = starts.windows(2).filter(|pair| pair[0] < pair[1]).map(|pair| {
         let (first, length) = (pair[0] as usize, (pair[1] - pair[0]) as usize);
         let all = inputs[0].narrow(0, first, length).unwrap();
@@ -84,7 +84,7 @@ pub fn attend(inputs: &[Tensor], heads: Heads, starts: &[u32]) -> Tensor {
     Tensor::cat(&sequences.collect::<Vec<_>>(), 0).unwrap()
 }
 
-pub fn cross_entropy(inputs: &[Tensor], columns: usize, targets: &[u32], weights: &[f32]) -> Tensor {
+pub(crate) fn cross_entropy(inputs: &[Tensor], columns: usize, targets: &[u32], weights: &[f32]) -> Tensor {
     let logits = inputs[0].narrow(1, 0, columns).unwrap().contiguous().unwrap();
     let most = logits.max_keepdim(1).unwrap().detach();
     let mass = logits.broadcast_sub(&most).unwrap().exp().unwrap().sum_keepdim(1).unwrap();

@@ -6,7 +6,7 @@ use super::checks::{Dice, near, part, wide};
 use legwork_kernels::{AdamW, Learn, Part};
 use std::collections::BTreeMap;
 
-pub fn updates<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
+pub(crate) fn updates<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
     by_the_formula(ops, tolerance, dice);
     as_torch(ops);
     squares(ops, dice);
