@@ -6,14 +6,18 @@
 mod error;
 mod jsonl;
 
+pub mod batch;
 pub mod checkpoint;
 pub mod decoder_rank;
+pub mod mask;
 pub mod network;
 pub mod pack;
 pub mod rank;
+pub mod rows;
 pub mod sample;
 pub mod schedule;
 pub mod shard;
+pub mod shuffle;
 pub mod slots;
 pub mod tensor;
 pub mod trajectory;
