@@ -1,3 +1,4 @@
+mod gate;
 mod play;
 
 use super::*;
@@ -419,5 +420,5 @@ fn every_format_has_a_name_that_is_read_back() {
         assert_eq!(serde_json::to_value(format).unwrap(), format.name());
     }
     let refused = "parquet".parse::<Format>().unwrap_err().to_string();
-    assert!(refused.starts_with("there is no format `parquet`; known are trajectories, token-ids"), "{refused}");
+    assert!(refused.starts_with("there is no format `parquet`; known are trajectories, token-ids, gate"), "{refused}");
 }
