@@ -103,10 +103,10 @@ impl Conversation<'_> {
     }
 
     fn sight(&self, moment: &Moment) -> Sight {
-        let (opened, listed) = self.watched.before(moment);
+        let (opened, _) = self.watched.before(moment);
         match () {
             () if self.after.is_supported_by(opened) => Sight::Opened,
-            () if self.after.is_supported_by(listed) => Sight::Listed,
+            () if self.decisive(moment).is_some() => Sight::Listed,
             () => Sight::Unseen,
         }
     }
@@ -155,10 +155,11 @@ impl Conversation<'_> {
         named.into_iter().take(EVIDENCE_MAX)
     }
 
-    /// The document that decides: one that supports the answer and was opened, or at least listed.
+    /// The document that decides: one that supports the answer and was opened, or at least listed where the gate sees it.
     fn decisive(&self, moment: &Moment) -> Option<&DocId> {
         let (opened, listed) = self.watched.before(moment);
-        opened.iter().chain(listed).find(|docid| self.after.supporting().contains(docid))
+        let supports = |docid: &&DocId| self.after.supporting().contains(docid);
+        opened.iter().find(supports).or_else(|| listed.iter().filter(supports).find(|docid| moment.shows(docid)))
     }
 
     fn trajectory_id(&self) -> String {

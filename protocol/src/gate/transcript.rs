@@ -14,8 +14,12 @@ use std::sync::Arc;
 /// Messages before a worker's first turn: its orders and its brief.
 const OPENING: usize = 2;
 
+/// Documents at most that are named of an observation that was cut.
+const DOCUMENTS_MAX: usize = 20;
+
 /// The two messages shown to a gate for a worker whose `messages` so far begin with its orders and its brief. Actions
-/// are shown without their thinking; actions and observations are cut to the characters that the settings say.
+/// are shown without their thinking; actions and observations are cut to the characters that the settings say. Of an
+/// observation that was cut the documents in it are named, so that a list of results is seen to its end.
 pub fn gate_messages(
     brief: &str,
     messages: &[Arc<Message>],
@@ -27,7 +31,10 @@ pub fn gate_messages(
         .iter()
         .enumerate()
         .map(|(index, turn)| {
-            context! { number => index + 1, action => clip(&turn.action), observation => clip(&turn.observation) }
+            let observation = clip(&turn.observation);
+            let documents =
+                if observation.len() < turn.observation.len() { documents(&turn.observation) } else { None };
+            context! { number => index + 1, action => clip(&turn.action), observation, documents }
         })
         .collect();
     // A brief may quote what documents say.
@@ -63,6 +70,17 @@ fn turns(spoken: &[Arc<Message>]) -> Vec<Turn<'_>> {
         }
     }
     turns
+}
+
+/// The documents that an observation names, each once, or none.
+fn documents(observation: &str) -> Option<String> {
+    let mut documents: Vec<&str> = Vec::new();
+    for docid in observation.lines().filter_map(|line| line.strip_prefix("docid: ")).map(str::trim) {
+        if documents.len() < DOCUMENTS_MAX && !docid.is_empty() && !documents.contains(&docid) {
+            documents.push(docid);
+        }
+    }
+    (!documents.is_empty()).then(|| documents.join(", "))
 }
 
 /// What the model did: its text without the thinking, and its native calls, which stand beside the text.
@@ -115,6 +133,22 @@ mod tests {
         let text = shown([said].into_iter().chain(answers).chain(last).collect(), "who?", 99);
         assert!(text.contains("Turn 1\nsearch {\"q\":\"a\"}\nsearch {\"q\":\"b\"}\n-> found\n"), "{text}");
         assert!(text.contains("Turn 2\nsecond\n-> more\n") && !text.contains("Turn 3"), "{text}");
+    }
+
+    #[test]
+    fn a_list_of_results_that_is_cut_still_names_its_documents() {
+        let list: String = [1, 2, 2, 3].map(|id| format!("docid: d{id}\ncontent: {}\n", "word ".repeat(9))).concat();
+        let said = || Message::new(Role::Assistant, "search");
+        let cut = shown(vec![said(), Message::new(Role::User, list.clone()), said()], "who?", 19);
+        assert!(
+            cut.contains("-> docid: d1\ncontent: \nDocuments there: d1, d2, d3\n\nTurn 2\nsearch\n-> \n\n"),
+            "{cut}"
+        );
+        let whole = shown(vec![said(), Message::new(Role::User, list)], "who?", 9_999);
+        assert!(!whole.contains("Documents there"), "{whole}");
+        let many: String = (0..99).map(|id| format!("docid: d{id}\n")).collect();
+        let cut = shown(vec![said(), Message::new(Role::User, many)], "who?", 3);
+        assert!(cut.contains("d19\n") && !cut.contains("d20"), "{cut}");
     }
 
     #[test]

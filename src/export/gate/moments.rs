@@ -36,6 +36,18 @@ pub(super) struct Moment {
     listed: usize,
 }
 
+impl Moment {
+    /// Whether the gate sees this document's name: as a word of its own, since ids may be short.
+    pub(super) fn shows(&self, docid: &DocId) -> bool {
+        let shown = self.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
+        let name = docid.as_str();
+        let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        shown.match_indices(name).any(|(at, _)| {
+            !is_part(shown[..at].chars().next_back()) && !is_part(shown[at + name.len()..].chars().next())
+        })
+    }
+}
+
 /// What a worker did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Did {
@@ -124,4 +136,19 @@ pub(super) fn watch(asking: &Arc<Profile>, events: &[RecordedEvent]) -> Watched 
         }
     }
     watched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use legwork_protocol::message::Role;
+
+    #[test]
+    fn a_document_is_seen_by_its_whole_name_only() {
+        let shown = Arc::new(Message::new(Role::User, "-> found\nDocuments there: d12, é7, 3\n<parameter=docid>d9<"));
+        let moment = Moment { turn: 1, messages: vec![shown], did: Did::Nothing, opened: 0, listed: 0 };
+        for (docid, is_shown) in [("d12", true), ("d9", true), ("3", true), ("d1", false), ("2", false), ("7", false)] {
+            assert_eq!(moment.shows(&docid.into()), is_shown, "{docid}");
+        }
+    }
 }
