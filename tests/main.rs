@@ -5,6 +5,7 @@ mod configuration;
 mod corpora;
 mod crash;
 mod full_disk;
+mod gate_rows;
 mod house;
 mod local_model;
 mod mock_swap;
