@@ -5,10 +5,12 @@
 mod error;
 mod jsonl;
 
+pub mod export;
 pub mod pack;
 pub mod rank;
 pub mod sample;
 pub mod tensor;
+pub mod tensorboard;
 pub mod trajectory;
 
 pub use error::{Place, TrainingError, TrajectoryError};
