@@ -6,6 +6,7 @@ mod error;
 mod jsonl;
 
 pub mod export;
+pub mod init;
 pub mod pack;
 pub mod rank;
 pub mod sample;
