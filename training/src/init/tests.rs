@@ -3,7 +3,11 @@ use legwork_kernels::{Batch, Cpu};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, Templates, Tokenizer, Weights, train_tokenizer};
 
 fn tokenizer() -> TrainedTokenizer {
-    let texts = (0..40).map(|number| Ok::<_, TrainingError>(format!("the theatre of the north has {number} gates")));
+    let texts = (0..60).map(|number| {
+        Ok::<_, TrainingError>(format!(
+            "the theatre of the north has {number} gates, and between them stand many trees"
+        ))
+    });
     train_tokenizer(texts, 300, 2048).unwrap()
 }
 
