@@ -5,11 +5,17 @@
 mod error;
 mod jsonl;
 
+pub mod checkpoint;
+pub mod decoder_rank;
 pub mod export;
 pub mod init;
+pub mod network;
 pub mod pack;
 pub mod rank;
 pub mod sample;
+pub mod schedule;
+pub mod shard;
+pub mod slots;
 pub mod tensor;
 pub mod tensorboard;
 pub mod trajectory;
