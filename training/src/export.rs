@@ -3,6 +3,7 @@
 //! a manifest with the digest of everything before and after.
 //! It refuses to know how a checkpoint is kept: tensors come in.
 
+mod checkpoint;
 mod folder;
 mod layout;
 mod manifest;
@@ -10,6 +11,7 @@ mod number;
 mod original;
 mod verify;
 
+pub use checkpoint::verify_against_checkpoint;
 pub(crate) use folder::FolderMaking;
 pub use layout::{Wanted, wanted};
 pub use manifest::{BadLine, MANIFEST, Manifest, OriginalSaid, Removed, SUMS, Source, TensorSaid, read_sums};

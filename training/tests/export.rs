@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test; clippy knows tests only by their attribute")]
 
 use legwork_kernels::{Batch, Cpu};
-use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, Weights};
+use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, Weights, train_tokenizer};
 use legwork_training::TrainingError;
+use legwork_training::checkpoint::{self, Checkpoint, Facts};
+use legwork_training::decoder_rank::DecoderRank;
 use legwork_training::export::{
-    Export, Exported, MANIFEST, NumberKind, SHARD_BYTES_MAX, SUMS, Source, Wanted, verify, verify_against_original,
-    verify_against_tensors, wanted,
+    Export, Exported, MANIFEST, NumberKind, SHARD_BYTES_MAX, SUMS, Source, Wanted, verify, verify_against_checkpoint,
+    verify_against_original, verify_against_tensors, wanted,
 };
+use legwork_training::init::Initial;
+use legwork_training::network::NetworkSettings;
+use legwork_training::rank::Rank;
 use legwork_training::tensor::NamedTensor;
 use serde_json::{Value, json};
 use std::fs;
@@ -359,4 +364,65 @@ fn the_list_of_digests_is_read_by_sha256sum() {
         Ok(status) => assert!(status.success()),
         Err(error) => eprintln!("skipped: sha256sum cannot be run here: {error}"),
     }
+}
+
+/// A new model, its weights taken by one rank and saved, and the checkpoint of that.
+fn saved(room: &Path) -> (PathBuf, Checkpoint) {
+    let model = room.join("model");
+    let texts = (0..90).map(|n| Ok::<_, TrainingError>(format!("the gates of the northern theatre: {n}, {}", n * n)));
+    Initial::tiny().write(&train_tokenizer(texts, 280, 2048).unwrap(), &model).unwrap();
+    let config = ModelFiles::open(&model).unwrap().decoder().unwrap().clone();
+    let settings = NetworkSettings { rows_max: 64, softmax_over_padding: false };
+    let mut weights = Weights::open_safetensors(&model).unwrap();
+    let mut rank = DecoderRank::open(Cpu::default(), &config, &mut weights, settings).unwrap();
+    let partial = checkpoint::begin(&room.join("checkpoints"), 7).unwrap();
+    rank.save(&partial).unwrap();
+    let said = serde_json::from_slice(&fs::read(model.join("config.json")).unwrap()).unwrap();
+    let facts = Facts { samples: 224, ranks: 1, model: said, run: json!({"rows": "blake3:00"}) };
+    (model, checkpoint::open(&checkpoint::commit(&partial, facts).unwrap()).unwrap())
+}
+
+#[test]
+fn a_model_that_is_saved_before_it_learns_is_exported_as_the_same_bytes() {
+    let room = tempfile::tempdir().unwrap();
+    let (model, checkpoint) = saved(room.path());
+    let out = room.path().join("out");
+    let exported =
+        Export::of_checkpoint(&checkpoint, &model, &out).unwrap().write(checkpoint.tensors().unwrap()).unwrap();
+    assert_eq!(fs::read(model.join("model.safetensors")).unwrap(), fs::read(out.join("model.safetensors")).unwrap());
+    for file in
+        ["tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "generation_config.json", "config.json"]
+    {
+        assert_eq!(fs::read(model.join(file)).unwrap(), fs::read(out.join(file)).unwrap(), "{file}");
+    }
+    let removed = exported.manifest.tensors[0].removed.as_ref().unwrap();
+    assert_eq!(removed.rows, 384 - 280);
+    assert_eq!((exported.manifest.source.checkpoint.as_str(), exported.manifest.source.step), ("step-00000007", 7));
+    assert_eq!(exported.manifest.run["rows"], "blake3:00");
+    assert!(verify(&out).unwrap().findings.is_empty());
+    assert!(verify_against_original(&out, &model).unwrap().is_empty());
+    assert!(verify_against_checkpoint(&out, &checkpoint).unwrap().is_empty());
+}
+
+#[test]
+fn a_checkpoint_of_another_shape_than_the_original_is_refused_by_the_field() {
+    let room = tempfile::tempdir().unwrap();
+    let (original, checkpoint) = saved(room.path());
+    let text = fs::read_to_string(original.join("config.json")).unwrap();
+    fs::write(original.join("config.json"), text.replace("1000000.0", "500000.0")).unwrap();
+    let error = Export::of_checkpoint(&checkpoint, &original, &room.path().join("out")).unwrap_err().to_string();
+    assert!(error.contains("`theta: 500000.0`, got `theta: 1000000.0`"), "{error}");
+}
+
+#[test]
+fn an_export_of_another_checkpoint_is_found_by_its_digests() {
+    let room = tempfile::tempdir().unwrap();
+    let (model, checkpoint) = saved(room.path());
+    let out = room.path().join("out");
+    let mut export = Export::of_checkpoint(&checkpoint, &model, &out).unwrap();
+    export.source.step = 8;
+    export.write(checkpoint.tensors().unwrap()).unwrap();
+    let told = verify_against_checkpoint(&out, &checkpoint).unwrap();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].to_string().contains("expected the digests of step-00000007 at step 7"), "{}", told[0]);
 }

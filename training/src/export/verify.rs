@@ -288,7 +288,7 @@ fn look_at_files(folder: &Path, found: &mut Verified) -> Result<(), TrainingErro
     Ok(())
 }
 
-fn read_manifest(folder: &Path) -> Result<Manifest, Finding> {
+pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, Finding> {
     let wrong = |problem: String| Finding::Manifest { problem };
     let bytes = small_file(&folder.join(MANIFEST)).map_err(|error| wrong(error.to_string()))?;
     let manifest: Manifest = serde_json::from_slice(&bytes)
