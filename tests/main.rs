@@ -8,6 +8,7 @@ mod full_disk;
 mod house;
 mod local_model;
 mod mock_swap;
+mod model_folders;
 mod oracle_server;
 mod program;
 mod read_only;
