@@ -9,6 +9,7 @@ mod gate_rows;
 mod house;
 mod local_model;
 mod mock_swap;
+mod model_folders;
 mod oracle_server;
 mod program;
 mod read_only;

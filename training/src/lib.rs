@@ -9,6 +9,8 @@ mod jsonl;
 pub mod batch;
 pub mod checkpoint;
 pub mod decoder_rank;
+pub mod export;
+pub mod init;
 pub mod mask;
 pub mod network;
 pub mod pack;
@@ -20,6 +22,7 @@ pub mod shard;
 pub mod shuffle;
 pub mod slots;
 pub mod tensor;
+pub mod tensorboard;
 pub mod trajectory;
 
 pub use error::{Place, TrainingError, TrajectoryError};
