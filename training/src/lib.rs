@@ -5,6 +5,7 @@
 mod error;
 mod jsonl;
 
+pub mod course;
 pub mod pack;
 pub mod rank;
 pub mod sample;
