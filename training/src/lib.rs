@@ -5,10 +5,12 @@
 mod error;
 mod jsonl;
 
+pub mod batch;
 pub mod course;
 pub mod pack;
 pub mod rank;
 pub mod sample;
+pub mod shuffle;
 pub mod tensor;
 pub mod trajectory;
 
