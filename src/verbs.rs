@@ -6,9 +6,11 @@ mod doctor;
 mod embed;
 mod eval;
 mod export;
+mod export_model;
 mod fetch;
 mod fork;
 mod index;
+mod init;
 mod ledger;
 mod output;
 mod regrade;
@@ -58,8 +60,12 @@ pub enum Verb {
     Fetch(fetch::FetchArgs),
     /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
-    /// Check a copied run offline: every record is chained to the manifest.
+    /// Check a copied run or an exported model offline, byte for byte.
     Verify(verify::VerifyArgs),
+    /// Make a new small model to train, with a tokenizer learnt from texts.
+    Init(init::InitArgs),
+    /// Export a checkpoint of a training run as a Hugging Face folder.
+    Export(export_model::ExportModelArgs),
     /// Work on a run's ledger: rebuild records, export.
     Ledger(ledger::LedgerArgs),
     /// Inject faults into whole runs: named scenarios, drawn ones, hostile documents.
@@ -122,6 +128,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Verify(args) => verify::run(&args),
+        Verb::Init(args) => init::run(&args),
+        Verb::Export(args) => export_model::run(&args),
         Verb::Ledger(args) => ledger::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::World(args) => world::run(&args),

@@ -10,6 +10,8 @@ pub mod batch;
 pub mod checkpoint;
 pub mod course;
 pub mod decoder_rank;
+pub mod export;
+pub mod init;
 pub mod mask;
 pub mod network;
 pub mod pack;
@@ -21,6 +23,7 @@ pub mod shard;
 pub mod shuffle;
 pub mod slots;
 pub mod tensor;
+pub mod tensorboard;
 pub mod trajectory;
 
 pub use error::{Place, TrainingError, TrajectoryError};
