@@ -4,10 +4,12 @@
 //! It refuses to know models, devices and where samples come from.
 
 mod clerk;
+mod decoder;
 mod error;
 mod feed;
 mod folder;
 mod manifest;
+mod peak;
 mod ranks;
 mod record;
 mod shelf;
@@ -17,10 +19,12 @@ mod steps;
 mod tests;
 
 pub use clerk::{CountFlops, Done, FormedSlot, Packing};
+pub use decoder::{Checkpoints, decoder_group};
 pub use error::TrainerError;
 pub use feed::{DOOR_MAX, Feed, KEPT_MAX, SampleLimits, SlotOrder};
 pub use folder::{MANIFEST, METRICS, TrainingFolder, TrainingRecords, read_records};
 pub use manifest::{SourceShare, TrainingData, TrainingManifest};
+pub use peak::measured_peak;
 pub use ranks::{Answer, MakeGroup, MakeRank, Trouble};
 pub use record::{Record, StepRecord};
 pub use shelf::{KeptCheckpoint, KeptState, Shelf};

@@ -58,9 +58,9 @@ pub(super) enum Job {
     /// Owes [`Done::Begun`].
     Begin { ticket: u64, step: u64 },
     /// Owes [`Done::Committed`].
-    Commit { ticket: u64, at: Progress },
+    Commit { ticket: u64, at: Progress, begun: PathBuf },
     /// Owes [`Done::Rewound`].
-    Rewind { ticket: u64 },
+    Rewind { ticket: u64, at_ms: u64 },
     /// Owes: when all is written.
     Close(Reply<()>),
 }
@@ -116,7 +116,7 @@ fn work(mut desk: Desk, mut queue: mpsc::Receiver<Job>, trainer: &ActorRef<Train
             Job::Form { ticket, .. }
             | Job::Begin { ticket, .. }
             | Job::Commit { ticket, .. }
-            | Job::Rewind { ticket } => Some(*ticket),
+            | Job::Rewind { ticket, .. } => Some(*ticket),
             Job::Keep(_) | Job::Close(_) => None,
         };
         let done = catch_unwind(AssertUnwindSafe(|| desk.carry_out(job)))
@@ -141,19 +141,19 @@ impl Desk {
                 Ok(None)
             }
             Job::Begin { step, .. } => Ok(Some(Done::Begun(self.shelf.begin(step).map_err(|error| text(&error))?))),
-            Job::Commit { at, .. } => {
+            Job::Commit { at, begun, .. } => {
                 // Whoever finds the checkpoint finds every record that led to it.
                 self.folder.sync().map_err(|error| text(&error))?;
                 let state = KeptState::new(at, self.folder.last());
-                self.shelf.commit(at.slots, &state).map_err(|error| text(&error))?;
+                self.shelf.commit(&begun, &state).map_err(|error| text(&error))?;
                 Ok(Some(Done::Committed))
             }
-            Job::Rewind { .. } => {
+            Job::Rewind { at_ms, .. } => {
                 let latest = self.shelf.latest().map_err(|error| text(&error))?;
                 let at = latest.as_ref().map_or(Progress::default(), |latest| latest.state.at);
                 let link = latest.as_ref().and_then(|latest| latest.state.link());
                 let is_evaluated = self.folder.rewind(at.slots, link).map_err(|error| text(&error))?;
-                self.show.rewound(self.folder.path());
+                self.show.rewound(self.folder.path(), at_ms);
                 let checkpoint = latest.map(|latest| latest.folder);
                 Ok(Some(Done::Rewound { checkpoint, at, is_evaluated }))
             }

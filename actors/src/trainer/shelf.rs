@@ -6,7 +6,7 @@ use crate::ledger::Link;
 use legwork_training::TrainingError;
 use legwork_training::course::Progress;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the trainer keeps in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +45,11 @@ pub trait Shelf: Send {
     /// A disk that is full or cannot be written.
     fn begin(&mut self, step: u64) -> Result<PathBuf, TrainingError>;
 
-    /// Puts what was written into its place, and lets go of old ones. What was there before is whole in any case.
+    /// Puts what was written into a folder that was begun into its place, and lets go of old ones. What was there before is whole in any case.
     ///
     /// # Errors
     /// As [`Shelf::begin`], or a part that is missing.
-    fn commit(&mut self, step: u64, state: &KeptState) -> Result<(), TrainingError>;
+    fn commit(&mut self, begun: &Path, state: &KeptState) -> Result<(), TrainingError>;
 
     /// The last one that is whole, if there is one.
     ///

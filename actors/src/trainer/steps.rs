@@ -50,6 +50,8 @@ pub struct TrainerState {
     lost: Option<(Progress, String)>,
     /// What ranks that are being made go on from.
     going_on: Option<(Progress, bool)>,
+    /// Where a checkpoint is being written.
+    saving: Option<PathBuf>,
     dropping: bool,
 }
 
@@ -97,6 +99,7 @@ impl TrainerState {
             since_ms: 0,
             lost: None,
             going_on: None,
+            saving: None,
             dropping: false,
         })
     }
@@ -119,8 +122,8 @@ impl TrainerState {
         (self.waits_for_slot, self.gathered) = (None, None);
         match effect {
             CourseEffect::MakeRanks => {
-                let ticket = self.next_ticket();
-                self.ask_clerk(Job::Rewind { ticket }).await
+                let (ticket, at_ms) = (self.next_ticket(), self.clock.epoch_ms());
+                self.ask_clerk(Job::Rewind { ticket, at_ms }).await
             }
             CourseEffect::FormSlot(slot) => self.form(slot).await,
             CourseEffect::Step { update, .. } => {
@@ -319,8 +322,9 @@ impl TrainerState {
                 Some(CourseEvent::Evaluated)
             }
             (Doing::Saving, [Answer::Saved, ..]) => {
+                let Some(begun) = self.saving.take() else { return Some(bug("a checkpoint from nowhere")) };
                 let (ticket, at) = (self.next_ticket(), self.course.at());
-                self.ask_clerk(Job::Commit { ticket, at }).await
+                self.ask_clerk(Job::Commit { ticket, at, begun }).await
             }
             (order, answers) => Some(CourseEvent::RankDied(format!("{order:?} was answered by {answers:?}"))),
         }
@@ -375,6 +379,7 @@ impl TrainerState {
             }
             Ok(Done::Begun(folder)) => {
                 let since_ms = self.since_ms;
+                self.saving = Some(folder.clone());
                 let event = self.order(Doing::Saving, &Order::Save(folder));
                 self.since_ms = since_ms;
                 event

@@ -232,10 +232,9 @@ impl Shelf for Folders {
         Ok(folder)
     }
 
-    fn commit(&mut self, step: u64, state: &KeptState) -> Result<(), TrainingError> {
-        let folder = self.0.join(format!("{step}.partial"));
-        std::fs::write(folder.join("state.json"), serde_json::to_vec(state).unwrap()).unwrap();
-        std::fs::rename(folder, self.0.join(step.to_string())).unwrap();
+    fn commit(&mut self, begun: &Path, state: &KeptState) -> Result<(), TrainingError> {
+        std::fs::write(begun.join("state.json"), serde_json::to_vec(state).unwrap()).unwrap();
+        std::fs::rename(begun, begun.with_extension("")).unwrap();
         Ok(())
     }
 
@@ -352,7 +351,7 @@ impl Play {
             folder: folder.unwrap(),
             shelf: Box::new(shelf),
             saved,
-            show: Show { records: Some(records) },
+            show: Show::new(Some(records), Some(path.join("tensorboard"))),
             peak_flops: Some(1e9),
             clock: Clock::from_epoch_ms(1_000),
             over,
