@@ -4,6 +4,7 @@ use legwork_training::course::Progress;
 use play::{Fault, Play, RANKS, Strike};
 use std::collections::BTreeMap;
 
+mod decoders;
 mod play;
 
 const SLOTS: u64 = 12;
