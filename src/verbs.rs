@@ -19,6 +19,7 @@ mod report;
 mod retrieve;
 mod scenario;
 mod serve;
+mod train;
 mod verify;
 mod world;
 
@@ -58,6 +59,8 @@ pub enum Verb {
     Embed(embed::EmbedArgs),
     /// Fetch a model or a data set from the Hugging Face hub.
     Fetch(fetch::FetchArgs),
+    /// Train a model on rows.
+    Train(train::TrainArgs),
     /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
     /// Check a copied run or an exported model offline, byte for byte.
@@ -127,6 +130,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Embed(args) => embed::run(&args),
         Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
+        Verb::Train(args) => train::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Init(args) => init::run(&args),
         Verb::Export(args) => export_model::run(&args),

@@ -17,3 +17,4 @@ mod restarts;
 mod run_folder;
 mod signals;
 mod stage;
+mod training;

@@ -8,6 +8,7 @@ mod jsonl;
 
 pub mod batch;
 pub mod checkpoint;
+pub mod course;
 pub mod decoder_rank;
 pub mod export;
 pub mod init;
