@@ -1,5 +1,6 @@
 //! A gate beside whole runs of the real actors: in shadow and obeyed, right always, by chance and never. The report's
 //! figures are compared with figures worked out by hand, and with sums over the ledger's events that share no code.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use legwork_actors::ledger::LedgerReader;
 use legwork_protocol::event::Event;
