@@ -14,6 +14,8 @@ pub mod stored;
 
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
 pub use cpu::backend::Cpu;
+pub use cpu::group::{Group, Member};
+pub use cpu::learn::CpuParam;
 pub use cpu::top_k::{Scored, top_k};
 pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
