@@ -6,6 +6,7 @@
 mod error;
 mod jsonl;
 
+pub mod audit;
 pub mod batch;
 pub mod checkpoint;
 pub mod course;

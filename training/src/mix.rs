@@ -71,7 +71,8 @@ pub struct Plan {
 pub fn plan(core: &[RowCount], gate: &[RowCount], repeat: u32, seed: u64) -> Result<Plan, TrainingError> {
     let copies = repeat as usize;
     let core_rows = core.len().checked_mul(copies).filter(|rows| (1..=MIX_ROWS_MAX).contains(rows));
-    let core_rows = core_rows.ok_or_else(|| wrong("repeat", "1 to 2^27 core rows in all", format!("{} x {repeat}", core.len())))?;
+    let core_rows =
+        core_rows.ok_or_else(|| wrong("repeat", "1 to 2^27 core rows in all", format!("{} x {repeat}", core.len())))?;
     if core.iter().chain(gate).any(|row| row.supervised == 0) {
         return Err(wrong("rows", "tokens in the loss in every row", "a row without any".to_owned()));
     }
@@ -111,7 +112,11 @@ impl Draw {
                 }
                 if drawn.rows.len() == rows_max {
                     let expected = format!("at most {MIX_ROWS_MAX} rows in all");
-                    return Err(wrong("gate", &expected, "more: its rows are too short to balance the core".to_owned()));
+                    return Err(wrong(
+                        "gate",
+                        &expected,
+                        "more: its rows are too short to balance the core".to_owned(),
+                    ));
                 }
                 drawn.supervised = with;
                 drawn.rows.push(row);

@@ -92,7 +92,8 @@ impl WholeFile {
     pub(super) fn finish(mut self) -> Result<(String, u64), TrainingError> {
         if let Some(out) = self.out.take() {
             let whole = out.into_inner().map_err(std::io::IntoInnerError::into_error);
-            let placed = whole.and_then(|file| file.sync_all()).and_then(|()| std::fs::rename(&self.making, &self.file));
+            let placed =
+                whole.and_then(|file| file.sync_all()).and_then(|()| std::fs::rename(&self.making, &self.file));
             if let Err(source) = placed {
                 let _nothing_to_keep = std::fs::remove_file(&self.making);
                 return Err(io("write", &self.file)(source));

@@ -1,6 +1,6 @@
 use super::*;
-use crate::mask::{EncoderSettings, MaskKind, TemplateChoice, TextDigests};
 use crate::mask::Encoder;
+use crate::mask::{EncoderSettings, MaskKind, TemplateChoice, TextDigests};
 use crate::rows::{BadRows, RowSource, Sieve};
 use legwork_model::House;
 use proptest::prelude::*;
@@ -91,7 +91,8 @@ fn over_many_shuffles_the_shares_are_those_of_the_hypergeometric_distribution() 
         chance *= more / ((k + 1) as f64 * (rows - core + k + 1 - batch) as f64);
     }
     assert!((expected - 0.39).abs() < 0.005 && (none - 0.298).abs() < 0.0005, "{expected} {none}");
-    let kinds: Vec<(&str, u64)> = (0..rows).map(|row| if row < core { ("core", 24_355) } else { ("gate", 938) }).collect();
+    let kinds: Vec<(&str, u64)> =
+        (0..rows).map(|row| if row < core { ("core", 24_355) } else { ("gate", 938) }).collect();
     let seeds = 20;
     let shares = (0..seeds).map(|seed| {
         let order = crate::shuffle::shuffled(seed, kinds.len());
@@ -156,7 +157,8 @@ impl Kitchen {
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("model");
         std::fs::create_dir(&model).unwrap();
-        let tokenizer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3/tokenizer.json");
+        let tokenizer =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3/tokenizer.json");
         std::fs::copy(tokenizer, model.join("tokenizer.json")).unwrap();
         let template = TemplateChoice::House(House::KeepThink);
         let settings = EncoderSettings { template, kind: MaskKind::Qwen3, length_max: Some(500) };
@@ -229,7 +231,10 @@ fn a_mixture_that_fails_leaves_nothing_and_one_that_skips_says_what() {
     let ids = r#"{"prompt_ids":[1],"spans":[{"actor":"w","turn":0,"kind":"sampled","ids":[5],"masked":false,"why":"sampled"}]}"#;
     let ids = kitchen.file("ids.jsonl", &[ids.to_owned()]);
     let mixed = kitchen.mix(&ids, &gate, "mixed", BadRows::Skip).unwrap_err().to_string();
-    assert!(mixed.contains("expected rows of ids as in the files before") && mixed.contains("gate.jsonl with rows of chat"), "{mixed}");
+    assert!(
+        mixed.contains("expected rows of ids as in the files before") && mixed.contains("gate.jsonl with rows of chat"),
+        "{mixed}"
+    );
     let empty = kitchen.file("empty.jsonl", &[]);
     assert!(kitchen.mix(&empty, &gate, "none", BadRows::Skip).unwrap_err().to_string().contains("got none in"));
 }

@@ -3,7 +3,9 @@
 //! It refuses to change a row.
 
 use super::spool::{Lying, Spool, WholeFile, digest_of, io};
-use super::{Drawn, FORMAT, Input, MixManifest, Output, Part, PartManifest, Plan, Recipe, RowCount, gradient_shares, plan};
+use super::{
+    Drawn, FORMAT, Input, MixManifest, Output, Part, PartManifest, Plan, Recipe, RowCount, gradient_shares, plan,
+};
 use crate::error::TrainingError;
 use crate::mask::{Encoder, TextDigests};
 use crate::rows::{AnyRow, RowSource, Rows, Sieve, no_row};
@@ -94,12 +96,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn part(
-        &mut self,
-        sources: &[RowSource],
-        encoder: &Encoder,
-        sieve: &mut Sieve,
-    ) -> Result<PartRows, TrainingError> {
+    fn part(&mut self, sources: &[RowSource], encoder: &Encoder, sieve: &mut Sieve) -> Result<PartRows, TrainingError> {
         let mut part = PartRows::default();
         for source in sources {
             let before = part.counts.len();
@@ -107,8 +104,7 @@ impl Reading<'_> {
                 let encoded = row.and_then(|row| Ok((encoder.encode(&row.row, &row.place)?, row)));
                 let Some((sample, row)) = sieve.pass(encoded)? else { continue };
                 self.same_kind(&row.row, source)?;
-                part.counts
-                    .push(RowCount { supervised: sample.supervised() as u64, tokens: sample.ids.len() as u64 });
+                part.counts.push(RowCount { supervised: sample.supervised() as u64, tokens: sample.ids.len() as u64 });
                 part.lying.push(self.spool.put(&row.text)?);
                 self.rows += 1;
                 (self.progress)(self.rows);
