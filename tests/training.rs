@@ -46,7 +46,7 @@ fn furnished() -> Place {
     place.write("rows.jsonl", &lines(0..ROWS[0]));
     place.write("held.jsonl", &lines(ROWS[0]..ROWS[0] + ROWS[1]));
     let init =
-        ["init", "--out", "model", "--texts", "rows.jsonl", "--vocabulary", "320", "--hidden", "32", "--ffn", "48"];
+        ["init", "--out", "model", "--texts", "rows.jsonl", "--vocabulary", "288", "--hidden", "32", "--ffn", "48"];
     let made = place.run(&init);
     assert!(made.status.success(), "{}", err(&made));
     place
