@@ -1,5 +1,6 @@
-//! `legwork verify`: checks a copied run, of episodes or of training, or an exported model offline. Every record is chained to the one before and
-//! the first to the manifest, so a changed, dropped or added record shows; every file and tensor of a model has its digest.
+//! `legwork verify`: checks a copied run, of episodes or of training, or an exported model offline. Every record of a run is
+//! chained to the one before and the first to the manifest, so a changed, dropped or added record shows; every file and tensor
+//! of a model has its digest.
 
 use super::report::folder;
 use super::train::CHECKPOINTS;
