@@ -46,7 +46,7 @@ fn furnished() -> Place {
     place.write("rows.jsonl", &lines(0..ROWS[0]));
     place.write("held.jsonl", &lines(ROWS[0]..ROWS[0] + ROWS[1]));
     let init =
-        ["init", "--out", "model", "--texts", "rows.jsonl", "--vocabulary", "320", "--hidden", "32", "--ffn", "48"];
+        ["init", "--out", "model", "--texts", "rows.jsonl", "--vocabulary", "288", "--hidden", "32", "--ffn", "48"];
     let made = place.run(&init);
     assert!(made.status.success(), "{}", err(&made));
     place
@@ -208,6 +208,8 @@ fn a_trained_model_is_exported_and_has_learned() {
     let has_mfu = |record: &Record| matches!(record, Record::Step(step) if step.mfu.is_some_and(|mfu| mfu > 0.0));
     assert!(records.iter().any(has_mfu));
     assert_eq!(std::fs::read_dir(place.path("runs/sft/tensorboard")).unwrap().count(), 1);
+    let kept = place.run(&["verify", "runs/sft"]);
+    assert!(kept.status.success() && out(&kept).contains("checkpoint of step 48"), "{}{}", out(&kept), err(&kept));
     let checkpoint = end["checkpoint"].as_str().unwrap();
     let exported = place.run(&["export", checkpoint, "--original", "model", "--out", "worker"]);
     assert!(exported.status.success(), "{}", err(&exported));

@@ -189,7 +189,7 @@ fn peak(settings: &TrainSettings, clock: Clock) -> Peak {
     match measured_peak(clock) {
         Some(flops) => {
             let says = format!(
-                "MFU is of {:.1} GFLOP/s, which small products reach here in memory's nearest cache",
+                "MFU is of {:.1} GFLOP/s, the processor's peak as measured just now in small products",
                 flops / 1e9
             );
             Peak { flops: Some(flops), says }

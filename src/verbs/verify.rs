@@ -1,10 +1,13 @@
-//! `legwork verify`: checks a copied run or an exported model offline. Every record of a run is chained to the one before and
-//! the first to the manifest, so a changed, dropped or added record shows; every file and tensor of a model has its digest.
+//! `legwork verify`: checks a copied run, of episodes or of training, or an exported model offline. Every record of a run is
+//! chained to the one before and the first to the manifest, so a changed, dropped or added record shows; every file and tensor
+//! of a model has its digest.
 
 use super::report::folder;
+use super::train::CHECKPOINTS;
 use super::{Ended, VerbError, output};
 use crate::runs::OpenRun;
 use clap::Args;
+use legwork_actors::trainer::{MANIFEST, TrainingRecords, read_records};
 use legwork_training::checkpoint;
 use legwork_training::export::{is_export, verify, verify_against_checkpoint, verify_against_original};
 use std::path::{Path, PathBuf};
@@ -13,6 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   legwork verify runs/20260102-030405-archive
+  legwork verify runs/sft
   legwork verify models/worker --against models/Qwen3-4B --checkpoint runs/sft/checkpoints/step-00001366")]
 pub struct VerifyArgs {
     /// The folder of a run or of an exported model; the last run if absent.
@@ -39,6 +43,9 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Ended, VerbError> {
         )
         .into());
     }
+    if let Some(run) = args.run.as_deref().filter(|folder| folder.join(MANIFEST).exists()) {
+        return run_training(run, args);
+    }
     let run = OpenRun::open(&folder(args.run.as_deref())?)?;
     let (events, last) = run.reader.verify_chain()?;
     let accepted = run.reader.accepted()?;
@@ -53,6 +60,30 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Ended, VerbError> {
     accepted.iter().for_each(|difference| output::print(&format!("accepted on resume: {difference}")));
     run.manifest.inputs.iter().for_each(|(name, digest)| output::print(&format!("  {name}: {digest}")));
     Ok(Ended::Done)
+}
+
+fn run_training(run: &Path, args: &VerifyArgs) -> Result<Ended, VerbError> {
+    let TrainingRecords { manifest, records, last_link } = read_records(run)?;
+    let root = run.join(CHECKPOINTS);
+    let latest = checkpoint::latest(&root)?;
+    let damaged: Vec<String> = latest.damaged.iter().map(|(_, why)| why.to_string()).collect();
+    let step = latest.checkpoint.as_ref().map(|checkpoint| checkpoint.state().step);
+    if args.json {
+        output::print_json(&serde_json::json!({
+            "run": manifest.run, "records": records.len(), "last_link": last_link, "checkpoint": step,
+            "inputs": manifest.inputs, "findings": damaged,
+        }));
+    } else {
+        let (count, name) = (records.len(), &manifest.run);
+        output::print(&format!("{name}: the chain over {count} records holds; last link {last_link}"));
+        match step {
+            Some(step) => output::print(&format!("the checkpoint of step {step} is as it was written")),
+            None => output::print(&format!("{} holds no checkpoint that is whole", root.display())),
+        }
+        damaged.iter().for_each(|finding| output::print(finding));
+        manifest.inputs.iter().for_each(|(name, digest)| output::print(&format!("  {name}: {digest}")));
+    }
+    Ok(if damaged.is_empty() { Ended::Done } else { Ended::Refused })
 }
 
 fn run_model(model: &Path, args: &VerifyArgs) -> Result<Ended, VerbError> {

@@ -296,7 +296,7 @@ impl TrainSettings {
             "tokens_max": self.tokens_max, "length_max": length_max, "pad_multiple": self.multiple(),
             "mask": self.mask, "template": self.template, "bad_rows": self.bad_rows, "clip": self.clip,
             "decay": self.decay, "beta1": self.beta1, "beta2": self.beta2, "eps": self.eps,
-            "softmax_over_padding": self.softmax_over_padding, "eval_every": self.eval_every,
+            "softmax_over_padding": self.softmax_over_padding,
         })
     }
 }
