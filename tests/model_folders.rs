@@ -101,6 +101,49 @@ fn an_export_is_verified_by_itself_and_against_its_original_and_damage_is_named(
 }
 
 #[test]
+fn a_trained_model_goes_from_its_checkpoint_to_a_folder_and_agrees_with_both_its_ends() {
+    let place = made();
+    let trained = place.run(&[
+        "train",
+        "--rows",
+        "rows.jsonl",
+        "--model",
+        "models/new",
+        "--out",
+        "runs/sft",
+        "--batch",
+        "10",
+        "--lr",
+        "1e-2",
+        "--tp",
+        "2",
+    ]);
+    assert!(trained.status.success(), "{}", err(&trained));
+    let checkpoints = std::fs::read_dir(place.path("runs/sft/checkpoints")).unwrap();
+    let mut checkpoints: Vec<_> = checkpoints.map(|entry| entry.unwrap().path()).collect();
+    checkpoints.sort();
+    let checkpoint = checkpoints.last().unwrap().to_str().unwrap();
+    for (dtype, out_folder) in [("bf16", "models/half"), ("f32", "models/whole")] {
+        let output =
+            place.run(&["export", checkpoint, "--original", "models/new", "--out", out_folder, "--dtype", dtype]);
+        assert!(output.status.success(), "{}", err(&output));
+        assert!(out(&output).contains("232 rows of padding left out"), "280 of 512 are used: {}", out(&output));
+        let output =
+            place.run(&["verify", out_folder, "--against", "models/new", "--checkpoint", checkpoint, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}{}", out(&output), err(&output));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&said["tensors"], &said["source"]["step"]), (&24.into(), &4.into()));
+        let manifest = std::fs::read_to_string(place.path(out_folder).join("legwork.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+        assert!(manifest["run"]["inputs"].as_object().is_some_and(|inputs| inputs.len() >= 2), "{}", manifest["run"]);
+    }
+    let read = |folder: &str| std::fs::read(place.path(folder).join("model.safetensors")).unwrap();
+    assert_ne!(read("models/whole"), read("models/new"), "it has learnt something");
+    let output = place.run(&["verify", "models/half", "--checkpoint", checkpoints[0].to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(i32::from(checkpoints.len() > 1)), "{}", out(&output));
+}
+
+#[test]
 fn what_is_no_checkpoint_is_not_exported() {
     let place = made();
     let output = place.run(&["export", "models/new", "--original", "models/new", "--out", "models/trained"]);
