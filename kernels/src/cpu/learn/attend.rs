@@ -6,12 +6,12 @@
 
 use super::rows::dot;
 use super::tile::{TILE, fold, unfold};
-use crate::cpu::gemm::turn;
 use crate::cpu::panel::Level;
 use crate::cpu::product::{Strided, StridedMut, product};
 use crate::cpu::rowwise::{add, scale};
 use crate::cpu::scratch::singles;
 use crate::cpu::team::{Parts, together};
+use crate::cpu::turn::turn;
 use crate::ops::Heads;
 
 /// Why pieces of scratch are there.
@@ -117,7 +117,7 @@ impl Attention<'_> {
             for (member, queries) in queries.chunks_exact_mut(lanes).enumerate() {
                 let [query, ..] = self.offsets(kv_head * group + member, kv_head);
                 let into = StridedMut { values: queries, stride: TILE };
-                turn([tile.count, dim], self.head(tile, query), self.factor(), into);
+                turn(self.level, [tile.count, dim], self.head(tile, query), self.factor(), into);
             }
             sums.fill(0.0);
             most.fill(f32::NEG_INFINITY);
@@ -126,7 +126,7 @@ impl Attention<'_> {
                 let seen = Rows { from, count: TILE.min(tile.from + tile.count - from), ..tile };
                 let [_, key, value] = self.offsets(0, kv_head);
                 let values = StridedMut { values: &mut *turned, stride: TILE };
-                turn([seen.count, dim], self.head(seen, value), 1.0, values);
+                turn(self.level, [seen.count, dim], self.head(seen, value), 1.0, values);
                 for (member, (queries, sums)) in
                     queries.chunks_exact(lanes).zip(sums.chunks_exact_mut(lanes)).enumerate()
                 {
@@ -178,7 +178,7 @@ impl Attention<'_> {
         for (member, sums) in sums.chunks_exact(dim * TILE).enumerate() {
             let query = kv_head * group + member;
             let into = StridedMut { values: &mut *rows, stride: dim };
-            turn([dim, tile.count], Strided { values: sums, stride: TILE }, 1.0, into);
+            turn(self.level, [dim, tile.count], Strided { values: sums, stride: TILE }, 1.0, into);
             for (row, sums) in rows.chunks_exact_mut(dim).enumerate().take(tile.count) {
                 let (at, place) = (member * TILE + row, tile.first + tile.from + row);
                 scale(self.level, sums, 1.0 / mass[at]);
@@ -236,7 +236,7 @@ impl Attention<'_> {
                 d_qkv,
             );
             let turned = StridedMut { values: &mut *room.turned, stride: TILE };
-            turn([seen.count, tile.count], d_scores, 1.0, turned);
+            turn(self.level, [seen.count, tile.count], d_scores, 1.0, turned);
             let turned = Strided { values: room.turned, stride: TILE };
             let into = StridedMut { values: &mut *room.d_queries, stride: dim };
             product(self.level, [tile.count, seen.count, dim], turned, keys, into);
@@ -258,8 +258,14 @@ impl Attention<'_> {
         room.queries.fill(0.0);
         room.d_out.fill(0.0);
         room.d_queries.fill(0.0);
-        turn([tile.count, dim], queries, self.factor(), StridedMut { values: &mut *room.queries, stride: TILE });
-        turn([tile.count, dim], d_out, 1.0, StridedMut { values: &mut *room.d_out, stride: TILE });
+        turn(
+            self.level,
+            [tile.count, dim],
+            queries,
+            self.factor(),
+            StridedMut { values: &mut *room.queries, stride: TILE },
+        );
+        turn(self.level, [tile.count, dim], d_out, 1.0, StridedMut { values: &mut *room.d_out, stride: TILE });
         // Of queries beyond the last, no key has a share.
         room.lse.fill(f32::INFINITY);
         room.delta.fill(0.0);
