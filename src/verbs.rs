@@ -1,5 +1,6 @@
 //! The verbs, one file each. A verb returns how it ended; what went wrong is one line that says what to do.
 
+mod audit;
 mod compare;
 mod config;
 mod doctor;
@@ -12,6 +13,8 @@ mod fork;
 mod index;
 mod init;
 mod ledger;
+mod mask;
+mod mix;
 mod output;
 mod regrade;
 mod replay;
@@ -69,6 +72,12 @@ pub enum Verb {
     Init(init::InitArgs),
     /// Export a checkpoint of a training run as a Hugging Face folder.
     Export(export_model::ExportModelArgs),
+    /// Look at what a row teaches: its tokens, and which of them are learned.
+    Mask(mask::MaskArgs),
+    /// Mix rows of two sources, balanced by their tokens in the loss.
+    Mix(mix::MixArgs),
+    /// Look for test questions in rows to train on.
+    Audit(audit::AuditArgs),
     /// Work on a run's ledger: rebuild records, export.
     Ledger(ledger::LedgerArgs),
     /// Inject faults into whole runs: named scenarios, drawn ones, hostile documents.
@@ -134,6 +143,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Verify(args) => verify::run(&args),
         Verb::Init(args) => init::run(&args),
         Verb::Export(args) => export_model::run(&args),
+        Verb::Mask(args) => mask::run(&args),
+        Verb::Mix(args) => mix::run(&args),
+        Verb::Audit(args) => audit::run(&args),
         Verb::Ledger(args) => ledger::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::World(args) => world::run(&args),

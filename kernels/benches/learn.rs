@@ -43,7 +43,7 @@ fn line(what: &str, seconds: f64, flops: f64, peak: f64) {
 
 /// Multiplications and additions a second of all threads on eight rows and a panel.
 fn peak(ops: &Cpu) -> f64 {
-    let (shape, rounds, tasks) = ([8, 96, 32], 2_000, 8 * threads());
+    let (shape, rounds, tasks) = ([8, 96, 32], 10_000, 8 * threads());
     let (left, right) = (vec![0.5_f32; 8 * 96], vec![0.25_f32; 96 * 32]);
     let seconds = best(|| {
         together(tasks, &|_| {

@@ -22,6 +22,7 @@ pub mod rowwise;
 mod scratch;
 pub mod team;
 pub mod top_k;
+pub mod turn;
 pub mod unpack;
 #[cfg(target_arch = "x86_64")]
 mod unpack_x86;

@@ -93,7 +93,8 @@ fn run_model(model: &Path, args: &VerifyArgs) -> Result<Ended, VerbError> {
         findings.extend(verify_against_original(model, original)?);
     }
     // A folder that is damaged already may hold no tensors to compare.
-    if let Some(folder) = args.checkpoint.as_ref().filter(|_| findings.is_empty()) {
+    let is_whole = findings.is_empty();
+    if let Some(folder) = args.checkpoint.as_ref().filter(|_| is_whole) {
         findings.extend(verify_against_checkpoint(model, &checkpoint::open(folder)?)?);
     }
     let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
@@ -115,9 +116,9 @@ fn run_model(model: &Path, args: &VerifyArgs) -> Result<Ended, VerbError> {
         ));
     } else {
         told.iter().for_each(|finding| output::print(finding));
-        if args.checkpoint.is_some() && found.tensors == 0 {
-            output::note("the checkpoint was not compared, since the folder is damaged");
-        }
+    }
+    if args.checkpoint.is_some() && !is_whole {
+        output::note("the checkpoint was not compared, since the folder is damaged");
     }
     Ok(if told.is_empty() { Ended::Done } else { Ended::Refused })
 }

@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 pub const SHARD_BYTES_MAX: u64 = 5_000_000_000;
 /// Rows of padding at most: Megatron pads to a multiple of 128 times the tensor-parallel ranks, of which there are at most 64.
 pub const PADDING_ROWS_MAX: usize = 128 * 64 - 1;
+/// Files of weights at most, as readers here have it.
+pub const SHARDS_MAX: usize = 1 << 10;
 /// Values that are rounded at once, so that a tensor is not held twice.
 const PIECE_VALUES: usize = 1 << 18;
 /// Names that a message lists.
@@ -154,6 +156,11 @@ impl<'a> WeightsMaking<'a> {
         shard_bytes_max: u64,
     ) -> Result<Self, TrainingError> {
         let layout = layout(&wanted, kind, shard_bytes_max);
+        if layout.shards.len() > SHARDS_MAX {
+            let expected = format!("a size that gives at most {SHARDS_MAX} files");
+            let got = format!("{shard_bytes_max} bytes, which gives {}", layout.shards.len());
+            return Err(TrainingError::Setting { setting: "shard_bytes_max", expected, got });
+        }
         for shard in &layout.shards {
             making.begin_file(&shard.file, &shard.head, shard.bytes)?;
         }

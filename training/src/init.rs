@@ -26,6 +26,8 @@ const ROPE_THETA: f64 = 1e6;
 const RMS_EPS: f64 = 1e-6;
 /// Numbers of a head where the width of the residual stream has no say.
 const HEAD_DIM_LEAST: usize = 2;
+/// Weights at most: a model that is larger is fetched and not begun from nothing here.
+pub const WEIGHTS_MAX: u64 = 2_000_000_000;
 /// What messages call the model.
 const NAME: &str = "the new model";
 
@@ -143,9 +145,17 @@ impl Initial {
                 got: self.hidden.to_string(),
             });
         }
-        let making = FolderMaking::begin(out)?;
         let tensors = wanted(&config);
         let weights = tensors.iter().map(|tensor| tensor.shape[0] as u64 * tensor.shape[1] as u64).sum();
+        if weights > WEIGHTS_MAX {
+            let expected = format!("sizes that make at most {WEIGHTS_MAX} weights");
+            return Err(TrainingError::Setting {
+                setting: "the model's sizes",
+                expected,
+                got: format!("{weights} of them"),
+            });
+        }
+        let making = FolderMaking::begin(out)?;
         let made = WeightsMaking::begin(&making, NAME, tensors.clone(), self.kind, SHARD_BYTES_MAX)?
             .fill(tensors.into_iter().map(|tensor| Ok(self.draw(tensor))))?;
         let generation = json!({

@@ -6,6 +6,7 @@
 mod error;
 mod jsonl;
 
+pub mod audit;
 pub mod batch;
 pub mod checkpoint;
 pub mod course;
@@ -13,6 +14,7 @@ pub mod decoder_rank;
 pub mod export;
 pub mod init;
 pub mod mask;
+pub mod mix;
 pub mod network;
 pub mod pack;
 pub mod rank;

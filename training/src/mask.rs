@@ -3,10 +3,15 @@
 //! It refuses to cut a row, and to know files of rows.
 
 mod model;
+mod shown;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use model::hex;
+#[cfg(test)]
+pub(crate) use model::sha256;
 pub use model::{EncoderSettings, TemplateChoice, TextDigests};
+pub use shown::ShownToken;
 
 use crate::error::{Place, TrainingError};
 use crate::rows::{AnyRow, BadKind, RowError};

@@ -19,7 +19,7 @@ use crate::shard::{Fused, Shard};
 use arena::Arena;
 use fit::Limits;
 pub use flops::step_flops;
-use head::Columns;
+use head::{Columns, head_rows};
 use layer::Pass;
 use legwork_kernels::{Learn, OpsError, Part, Rope};
 use legwork_model::DecoderConfig;
@@ -68,11 +68,12 @@ impl<B: Learn> Network<B> {
         let params = layout
             .map(|fused| -> Result<_, TrainingError> { Ok(ops.param(shard.shape(fused), &values(&shard, fused)?)?) })?;
         let counted = if settings.softmax_over_padding { shard.padded_vocabulary() } else { config.vocabulary };
+        let columns = Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len()) };
         Ok(Self {
-            arena: Arena::new(&ops, config, &shard, settings.rows_max)?,
+            arena: Arena::new(&ops, config, &shard, columns, settings.rows_max)?,
             rope: config.rotation(),
             limits: Limits { rows_max: settings.rows_max, context: config.context, vocabulary: config.vocabulary },
-            columns: Columns { first: shard.ids().start as u32, counted },
+            columns,
             config: config.clone(),
             ops,
             shard,

@@ -98,6 +98,7 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shuffle::shuffled;
     use proptest::prelude::*;
 
     fn card() -> Slots {
@@ -128,6 +129,17 @@ mod tests {
         let last = card().take(1_366, reversed);
         assert_eq!(last, order[43_680..43_712]);
         assert_eq!(order.len() - 43_712, 48);
+    }
+
+    /// `random.seed(42); rows = list(range(43_760)); random.shuffle(rows); rows[:6], rows[43_712:43_715]` of CPython 3, and
+    /// `random.seed(43)` with 541 rows.
+    #[test]
+    fn slots_of_the_card_take_the_rows_that_cpython_shuffles_there() {
+        assert_eq!(card().take(1, shuffled)[..6], [26_480, 25_334, 26_835, 41_738, 37_794, 3_479]);
+        assert_eq!(card().take(1_367, shuffled)[..3], [35_142, 30_108, 2_847]);
+        let core = Slots { rows: 541, epochs: 3, first_slot: 0, ..card() };
+        // Sixteen slots take 512 rows; the seventeenth the last 29, and 3 of the second epoch.
+        assert_eq!(core.take(16, shuffled)[29..], [148, 90, 474]);
     }
 
     #[test]

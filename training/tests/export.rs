@@ -311,6 +311,42 @@ fn every_damage_is_a_finding_that_names_what_is_damaged() {
 }
 
 #[test]
+fn no_bit_of_an_export_can_change_unseen() {
+    let made = Made::of("tiny-llama");
+    made.settings(Some(NumberKind::Bf16), 40_000).write(given(&made.tensors)).unwrap();
+    let mut files: Vec<PathBuf> = fs::read_dir(&made.out).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    // A bit every so far along each file, so that every part of every format is hit.
+    for path in files {
+        let whole = fs::read(&path).unwrap();
+        for nth in 0..12_usize {
+            let mut bytes = whole.clone();
+            let at = (whole.len() - 1) * nth / 11;
+            bytes[at] ^= 1 << (nth % 8);
+            fs::write(&path, &bytes).unwrap();
+            let found = verify(&made.out).unwrap();
+            assert!(!found.findings.is_empty(), "{} at byte {at}, bit {}", path.display(), nth % 8);
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    made.found(&[]);
+}
+
+#[test]
+fn shards_too_small_for_any_reader_are_refused() {
+    let made = Made::of("tiny-qwen3");
+    let words = "at most 1024 files, got 0 bytes";
+    let mut fields: Value = serde_json::from_slice(&fs::read(made.original.join("config.json")).unwrap()).unwrap();
+    fields["num_hidden_layers"] = 1000.into();
+    fields["layer_types"] = Value::Null;
+    fs::write(made.original.join("config.json"), fields.to_string()).unwrap();
+    let error = made.settings(None, 0).write(given(&made.tensors)).unwrap_err().to_string();
+    assert!(error.contains(words), "{error}");
+    assert_eq!(fs::read_dir(made.out.parent().unwrap()).unwrap().count(), 0);
+}
+
+#[test]
 fn another_tokenizer_or_another_checkpoint_is_found() {
     let made = Made::of("tiny-qwen3");
     made.export(Some(NumberKind::Bf16));

@@ -8,6 +8,7 @@ use super::panel::Level;
 use super::product::{Strided, StridedMut, product};
 use super::scratch::singles;
 use super::team::{Parts, together};
+use super::turn::turn;
 
 /// Columns of the right side that are packed side by side: two registers of the widest level.
 const LANES: usize = 32;
@@ -107,10 +108,10 @@ impl Block {
             self.begin(width, start, out, sums);
             for first in (0..depth).step_by(DEPTH) {
                 let now = DEPTH.min(depth - first);
-                let left = self.left(left, [first, now], turned);
+                let left = self.left(level, left, [first, now], turned);
                 for (p, sums) in sums.chunks_exact_mut(panel).enumerate() {
                     let lane = self.lane + p * LANES;
-                    pack(right, [first, now], [lane, LANES.min(self.lane + self.lanes - lane)], packed);
+                    pack(level, right, [first, now], [lane, LANES.min(self.lane + self.lanes - lane)], packed);
                     let right = Strided { values: packed, stride: LANES };
                     product(level, [self.rows, now, LANES], left, right, StridedMut { values: sums, stride: LANES });
                 }
@@ -150,50 +151,31 @@ impl Block {
     }
 
     /// The left side's rows of this block, `now` values from `first` on.
-    fn left<'a>(&self, left: Side<'a>, [first, now]: [usize; 2], turned: &'a mut [f32]) -> Strided<'a> {
+    fn left<'a>(&self, level: Level, left: Side<'a>, [first, now]: [usize; 2], turned: &'a mut [f32]) -> Strided<'a> {
         if !left.turned {
             return Strided { values: &left.values[self.row * left.stride + first..], stride: left.stride };
         }
         let from = Strided { values: &left.values[first * left.stride + self.row..], stride: left.stride };
-        turn([now, self.rows], from, 1.0, StridedMut { values: turned, stride: DEPTH });
+        turn(level, [now, self.rows], from, 1.0, StridedMut { values: turned, stride: DEPTH });
         Strided { values: turned, stride: DEPTH }
     }
 }
 
 /// Packs `now` values from `first` on of some lanes of the right side; lanes beyond them become 0.
-fn pack(right: Side<'_>, [first, now]: [usize; 2], [lane, lanes]: [usize; 2], packed: &mut [f32]) {
+fn pack(level: Level, right: Side<'_>, [first, now]: [usize; 2], [lane, lanes]: [usize; 2], packed: &mut [f32]) {
     if lanes < LANES {
         packed.fill(0.0);
     }
     if right.turned {
         let from = Strided { values: &right.values[lane * right.stride + first..], stride: right.stride };
-        return turn([lanes, now], from, 1.0, StridedMut { values: packed, stride: LANES });
+        return turn(level, [lanes, now], from, 1.0, StridedMut { values: packed, stride: LANES });
     }
     for (d, packed) in packed.chunks_exact_mut(LANES).take(now).enumerate() {
-        packed[..lanes].copy_from_slice(&right.values[(first + d) * right.stride + lane..][..lanes]);
-    }
-}
-
-/// Side of the squares that [`turn`] goes by: a cache line of values.
-const SQUARE: usize = 16;
-
-/// `to[j][i] = from[i][j] * factor` for `rows` rows `i` and `cols` columns `j`.
-///
-/// # Panics
-/// If a slice is too short.
-pub fn turn([rows, cols]: [usize; 2], from: Strided<'_>, factor: f32, to: StridedMut<'_>) {
-    for row in (0..rows).step_by(SQUARE) {
-        let tall = SQUARE.min(rows - row);
-        for col in (0..cols).step_by(SQUARE) {
-            let wide = SQUARE.min(cols - col);
-            let mut square = [[0.0_f32; SQUARE]; SQUARE];
-            for (i, square) in square.iter_mut().enumerate().take(tall) {
-                square[..wide].copy_from_slice(&from.values[(row + i) * from.stride + col..][..wide]);
-            }
-            for j in 0..wide {
-                let to = &mut to.values[(col + j) * to.stride + row..][..tall];
-                to.iter_mut().zip(&square).for_each(|(to, square)| *to = square[j] * factor);
-            }
+        let from = &right.values[(first + d) * right.stride + lane..][..lanes];
+        // Of a length that the compiler knows, a copy is two registers and no call.
+        match (packed.first_chunk_mut::<LANES>(), from.first_chunk::<LANES>()) {
+            (Some(packed), Some(from)) => *packed = *from,
+            _ => packed[..lanes].copy_from_slice(from),
         }
     }
 }

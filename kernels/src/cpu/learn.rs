@@ -7,6 +7,7 @@ mod loss;
 pub mod param;
 pub mod rows;
 mod spread;
+pub mod tile;
 
 pub use param::CpuParam;
 

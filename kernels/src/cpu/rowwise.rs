@@ -244,9 +244,10 @@ pub(super) fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { value }
 }
 
+/// The sum wraps so that it vectorises where overflow is checked too; it never does for what [`exp`] asks.
 #[inline(always)]
 fn power_of_two(n: f32) -> f32 {
-    f32::from_bits(((n as i32 + 127) as u32) << 23)
+    f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23)
 }
 
 #[cfg(test)]

@@ -231,6 +231,59 @@ fn a_header_that_claims_what_the_file_has_not_is_refused_before_room_is_made() {
     assert!(file.tensor("b", [1, 2]).unwrap_err().to_string().contains("none of that name"));
 }
 
+/// What can happen to a folder of checkpoints.
+#[derive(Clone, Debug)]
+enum Event {
+    /// One is made whole.
+    Made(u64),
+    /// The process ends while one is being made.
+    Begun(u64),
+    /// A file of one is cut.
+    Torn(u64),
+    /// Only so many are kept.
+    Kept(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => (1_u64..6).prop_map(Event::Made),
+        1 => (1_u64..6).prop_map(Event::Begun),
+        1 => (1_u64..6).prop_map(Event::Torn),
+        1 => (0_usize..4).prop_map(Event::Kept),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn whatever_happened_the_newest_whole_checkpoint_is_found(events in proptest::collection::vec(event(), 0..9)) {
+        let root = tempfile::tempdir().unwrap();
+        let mut whole = std::collections::BTreeSet::new();
+        for event in events {
+            match event {
+                Event::Made(step) => {
+                    make(root.path(), step, 1, "");
+                    whole.insert(step);
+                }
+                Event::Begun(step) => save(&begin(root.path(), step).unwrap(), 1),
+                Event::Torn(step) => {
+                    let path = root.path().join(format!("step-{step:08}")).join(rank_file(0, 1));
+                    if path.exists() {
+                        fs::write(path, "torn").unwrap();
+                        whole.remove(&step);
+                    }
+                }
+                Event::Kept(count) => {
+                    keep_last(root.path(), count).unwrap();
+                    whole = whole.into_iter().rev().take(count.max(1)).collect();
+                }
+            }
+            prop_assert_eq!(newest(root.path()).0, whole.last().copied());
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn bytes_of_any_kind_are_a_file_or_an_error(length in 0_u64..64, header in "[ -~]{0,48}", data in 0_usize..16) {

@@ -129,8 +129,11 @@ pub(super) fn layout(tensors: &[Wanted], kind: NumberKind, shard_bytes_max: u64)
     };
     let mut shards = Vec::with_capacity(count);
     let mut spots = vec![Spot { shard: 0, at: 0 }; tensors.len()];
+    let mut left = 0..tensors.len();
     for shard in 0..count {
-        let members: Vec<usize> = (0..tensors.len()).filter(|tensor| shard_of[*tensor] == shard).collect();
+        // Members of a shard follow one another.
+        let members: Vec<usize> = left.clone().take_while(|tensor| shard_of[*tensor] == shard).collect();
+        left.start += members.len();
         let (head, values) = head(members.iter().map(|tensor| &tensors[*tensor]), kind);
         let mut at = head.len() as u64;
         for member in members {

@@ -88,6 +88,13 @@ impl Original {
         Ok(text)
     }
 
+    /// The description but for the kind of number.
+    pub(super) fn bare_description(&self) -> Map<String, Value> {
+        let mut fields: Map<String, Value> = serde_json::from_slice(&self.config_bytes).unwrap_or_default();
+        fields.retain(|field, _| !KINDS.contains(&field.as_str()));
+        fields
+    }
+
     /// The digest of its description.
     pub(super) fn config_sha256(&self) -> String {
         sha256(&self.config_bytes)

@@ -6,7 +6,7 @@ use super::folder::{files, hex, sha256, sha256_of};
 use super::layout::{Wanted, wanted};
 use super::manifest::{FORMAT, MANIFEST, Manifest, Removed, SUMS, TensorSaid, VERSION, read_sums};
 use super::number::NumberKind;
-use super::original::{CONFIG, Original, copied_names, is_same_shape, small_file};
+use super::original::{CONFIG, Original, copied_names, small_file};
 use super::{PIECE_VALUES, digest_f32, split};
 use crate::error::TrainingError;
 use crate::tensor::NamedTensor;
@@ -151,8 +151,8 @@ pub fn verify_against_original(folder: &Path, original: &Path) -> Result<Vec<Fin
         }
     }
     match Original::open(folder) {
-        Ok(own) if is_same_shape(&own.config, &original.config) => {}
-        Ok(_) => differs(CONFIG, "expected the original's description, got one of another shape"),
+        Ok(own) if own.bare_description() == original.bare_description() => {}
+        Ok(_) => differs(CONFIG, "expected the original's description but for its kind of number, got another"),
         Err(error) => {
             differs(CONFIG, &format!("expected the original's description, got none that can be read: {error}"))
         }

@@ -90,6 +90,10 @@ fn shapes_that_cannot_be_are_refused_and_nothing_is_left() {
         (Initial { heads: 0, ..Initial::tiny() }, "num_attention_heads"),
         (Initial { layers: 0, ..Initial::tiny() }, "num_hidden_layers"),
         (Initial { hidden: usize::MAX, ..Initial::tiny() }, "hidden_size"),
+        (
+            Initial { hidden: 1 << 16, ffn: 1 << 19, head_dim: Some(16), ..Initial::tiny() },
+            "at most 2000000000 weights",
+        ),
         (Initial { head_dim: Some(7), ..Initial::tiny() }, "an even number"),
     ] {
         let error = initial.write(&tokenizer, &room.path().join("new")).unwrap_err().to_string();

@@ -342,3 +342,17 @@ proptest! {
         prop_assert_eq!(learned_ends, row.supervised());
     }
 }
+
+#[test]
+fn shown_tokens_are_the_text_and_say_which_are_learned() {
+    let encoder = encoder(tiny(), House::KeepThink, MaskKind::Qwen3, FREE);
+    let row = chat(json!({"messages": [{"role": "user", "content": "é😀"}, {"role": "assistant", "content": "😀"}]}));
+    let sample = encoder.encode(&row, &place()).unwrap();
+    let shown = encoder.shown(&sample).unwrap();
+    assert_eq!(shown.len(), sample.ids.len());
+    let text: String = shown.iter().map(|token| token.text.for_terminal().into_owned()).collect();
+    assert_eq!(text, tiny().decode(&sample.ids, false).unwrap());
+    let learned: String =
+        shown.iter().filter(|token| token.supervised).map(|token| token.text.for_terminal().into_owned()).collect();
+    assert_eq!(learned, "<think>\n\n</think>\n\n😀<|im_end|>\n");
+}

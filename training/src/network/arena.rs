@@ -1,7 +1,7 @@
 //! The rows that a pass fills, made once: what went into each layer is kept, everything else is computed again on the way back.
 //! It refuses to know what fills them.
 
-use super::head::HEAD_ROWS;
+use super::head::Columns;
 use crate::shard::Shard;
 use legwork_kernels::{Ops, OpsError};
 use legwork_model::DecoderConfig;
@@ -42,9 +42,15 @@ pub(super) struct Work<B: Ops> {
 }
 
 impl<B: Ops> Arena<B> {
-    pub(super) fn new(ops: &B, config: &DecoderConfig, shard: &Shard, rows: usize) -> Result<Self, OpsError> {
+    pub(super) fn new(
+        ops: &B,
+        config: &DecoderConfig,
+        shard: &Shard,
+        columns: Columns,
+        rows: usize,
+    ) -> Result<Self, OpsError> {
         let (hidden, heads, ffn) = (config.hidden, shard.heads(), shard.ffn());
-        let head_rows = rows.min(HEAD_ROWS);
+        let head_rows = rows.min(columns.rows);
         let of = |width: usize| ops.rows(rows, width);
         Ok(Self {
             streams: (0..=config.layers).map(|_| of(hidden)).collect::<Result<_, _>>()?,

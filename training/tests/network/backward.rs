@@ -19,7 +19,7 @@ const MOVE: f64 = 1e-5;
 /// Weights of each tensor that are moved.
 const MOVED: usize = 3;
 
-/// Two packs: short sequences, one of a single token, and more rows in the loss than the head computes at once.
+/// Two packs: short sequences, one of a single token, a long one.
 fn some_packs(config: &DecoderConfig) -> Vec<Pack> {
     let rows = rows(config.vocabulary, &[9, 1, 20, 65, 300, 70, 2], 17);
     let packs = packs(&rows, 4, Normalisation::Sample);
@@ -84,10 +84,12 @@ fn gradients_are_how_the_loss_changes_when_a_weight_is_moved() {
 #[test]
 fn a_gradient_is_that_of_its_packs_added_up_however_they_are_packed() {
     let config = qwen3();
-    let rows = rows(config.vocabulary, &[30, 5, 12, 44], 5);
-    let (one, expected) = gradients(&config, &packs(&rows, 4, Normalisation::Token));
-    let (four, got) = gradients(&config, &packs(&rows, 1, Normalisation::Token));
-    assert!((one - four).abs() < 1e-5 * one);
+    // Together they have more rows in the loss than the head computes at once.
+    let rows = rows(config.vocabulary, &[500, 5, 480, 490, 350], 5);
+    assert!(packs(&rows, 5, Normalisation::Token)[0].rows.len() > 1_024);
+    let (one, expected) = gradients(&config, &packs(&rows, 5, Normalisation::Token));
+    let (five, got) = gradients(&config, &packs(&rows, 1, Normalisation::Token));
+    assert!((one - five).abs() < 1e-5 * one);
     assert_near(&got, &expected, 1e-5);
 }
 

@@ -1,11 +1,12 @@
-//! Fifty updates of a tiny Qwen3 against transformers and torch. The golden comes from `goldens/make_curve.py`.
+//! Fifty updates of a tiny Qwen3 against transformers and torch, whose golden comes from `goldens/make_curve.py`; and losses of
+//! tiny models of each family against transformers' logits.
 //! It refuses to know ranks.
 
 use crate::tiny::{Row, SETTINGS, packs};
 use legwork_kernels::Cpu;
 use legwork_model::ModelFiles;
 use legwork_training::decoder_rank::DecoderRank;
-use legwork_training::pack::Normalisation;
+use legwork_training::pack::{Normalisation, Pack};
 use legwork_training::rank::{Rank, Update};
 use legwork_training::schedule::Schedule;
 use legwork_training::slots::Slots;
@@ -55,6 +56,41 @@ fn fifty_updates_have_the_losses_and_norms_of_torch_under_both_normalisations() 
             assert!((done.grad_norm / norm - 1.0).abs() < 1e-2, "{name}, slot {slot}: {}, {norm}", done.grad_norm);
         }
         println!("{name}: losses differ by at most {:.1e}, norms by {:.1e}", furthest.0, furthest.1);
+    }
+}
+
+/// The goldens of `legwork-model`: tiny models of each family, and transformers' logits of some rows.
+#[test]
+fn losses_of_models_on_disk_are_those_of_transformers_logits() {
+    for family in ["qwen3", "qwen2", "llama"] {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/decoder").join(format!("tiny-{family}"));
+        let golden: Value =
+            serde_json::from_str(&std::fs::read_to_string(folder.join("golden.json")).unwrap()).unwrap();
+        let whole = |value: &Value| numbers(value).iter().map(|number| *number as u32).collect::<Vec<u32>>();
+        let (ids, rows) = (whole(&golden["ids"]), whole(&golden["rows"]));
+        let targets: Vec<u32> = rows.iter().map(|row| ids[(*row as usize + 1) % ids.len()]).collect();
+        let nll = |logits: &Value, target: u32| {
+            let logits = numbers(logits);
+            logits.iter().map(|logit| logit.exp()).sum::<f64>().ln() - logits[target as usize]
+        };
+        let logits = golden["logits"].as_array().unwrap();
+        let expected: f64 = logits.iter().zip(&targets).map(|(logits, target)| nll(logits, *target)).sum();
+
+        let mut files = ModelFiles::open(&folder).unwrap();
+        let config = files.decoder().unwrap().clone();
+        let mut rank = DecoderRank::open(Cpu::new(), &config, &mut files.weights, SETTINGS).unwrap();
+        let pack = Pack {
+            positions: (0..ids.len() as u32).collect(),
+            starts: vec![0, ids.len() as u32],
+            weights: vec![1.0; rows.len()],
+            samples: vec![0],
+            ids,
+            rows,
+            targets,
+        };
+        let got = rank.evaluate(&[pack]).unwrap();
+        assert!((got / expected - 1.0).abs() < 1e-5, "{family}: {got}, expected {expected}");
     }
 }
 

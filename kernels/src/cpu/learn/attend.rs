@@ -4,17 +4,18 @@
 //! It refuses to know rotation and layers. A sequence's tiles begin at its first row, and each sum is one thread's in a fixed
 //! order: neither the neighbours in the pack nor the number of threads change a bit.
 
-use super::rows;
-use crate::cpu::gemm::turn;
+use super::rows::dot;
+use super::tile::{TILE, fold, unfold};
 use crate::cpu::panel::Level;
 use crate::cpu::product::{Strided, StridedMut, product};
-use crate::cpu::rowwise::{add, exp_and_sum, scale};
+use crate::cpu::rowwise::{add, scale};
 use crate::cpu::scratch::singles;
 use crate::cpu::team::{Parts, together};
+use crate::cpu::turn::turn;
 use crate::ops::Heads;
 
-/// Queries and keys of a tile.
-const TILE: usize = 64;
+/// Why pieces of scratch are there.
+const ROOM: &str = "the room that was asked for is the sum of its pieces";
 
 /// What both ways are about.
 #[derive(Clone, Copy)]
@@ -107,70 +108,79 @@ impl Attention<'_> {
 
     fn forward_tile(&self, tile: Rows, kv_head: usize, out: &Parts<f32>, lse: &Parts<f32>) {
         let (dim, group) = (self.heads.dim, self.group());
-        singles(dim * TILE + TILE * TILE + group * TILE * (dim + 2), |scratch| {
-            let (keys, scratch) = scratch.split_at_mut(dim * TILE);
-            let (scores, scratch) = scratch.split_at_mut(TILE * TILE);
-            let (sums, scratch) = scratch.split_at_mut(group * TILE * dim);
-            let (most, mass) = scratch.split_at_mut(group * TILE);
+        let lanes = dim * TILE;
+        singles((2 + 2 * group) * lanes + TILE * TILE + 2 * group * TILE, |mut scratch| {
+            let mut take = |len: usize| scratch.split_off_mut(..len).expect(ROOM);
+            let (turned, rows, queries, sums) = (take(lanes), take(lanes), take(group * lanes), take(group * lanes));
+            let (scores, most, mass) = (take(TILE * TILE), take(group * TILE), take(group * TILE));
+            queries.fill(0.0);
+            for (member, queries) in queries.chunks_exact_mut(lanes).enumerate() {
+                let [query, ..] = self.offsets(kv_head * group + member, kv_head);
+                let into = StridedMut { values: queries, stride: TILE };
+                turn(self.level, [tile.count, dim], self.head(tile, query), self.factor(), into);
+            }
             sums.fill(0.0);
             most.fill(f32::NEG_INFINITY);
             mass.fill(0.0);
             for from in (0..=tile.from).step_by(TILE) {
                 let seen = Rows { from, count: TILE.min(tile.from + tile.count - from), ..tile };
                 let [_, key, value] = self.offsets(0, kv_head);
-                keys.fill(0.0);
-                let turned = StridedMut { values: &mut *keys, stride: TILE };
-                turn([seen.count, dim], self.head(seen, key), self.factor(), turned);
-                for member in 0..group {
-                    let [query, ..] = self.offsets(kv_head * group + member, kv_head);
-                    scores.fill(0.0);
-                    let into = StridedMut { values: &mut *scores, stride: TILE };
-                    let keys = Strided { values: keys, stride: TILE };
-                    product(self.level, [tile.count, dim, TILE], self.head(tile, query), keys, into);
+                let values = StridedMut { values: &mut *turned, stride: TILE };
+                turn(self.level, [seen.count, dim], self.head(seen, value), 1.0, values);
+                for (member, (queries, sums)) in
+                    queries.chunks_exact(lanes).zip(sums.chunks_exact_mut(lanes)).enumerate()
+                {
                     let of_member = member * TILE..(member + 1) * TILE;
-                    let sums = &mut sums[member * TILE * dim..][..TILE * dim];
-                    self.fold(tile, seen, scores, sums, &mut most[of_member.clone()], &mut mass[of_member]);
-                    let scores = Strided { values: scores, stride: TILE };
-                    let into = StridedMut { values: sums, stride: dim };
-                    product(self.level, [tile.count, seen.count, dim], scores, self.head(seen, value), into);
+                    let state = [&mut most[of_member.clone()], &mut mass[of_member]];
+                    self.mix([tile, seen], self.head(seen, key), queries, turned, scores, state, sums);
                 }
             }
-            self.finish(tile, kv_head, sums, most, mass, [out, lse]);
+            self.finish(tile, kv_head, sums, rows, [most, mass], [out, lse]);
         });
     }
 
-    /// Turns scores into exponentials below the greatest so far, to which what was summed before is brought down.
-    fn fold(&self, tile: Rows, seen: Rows, scores: &mut [f32], sums: &mut [f32], most: &mut [f32], mass: &mut [f32]) {
+    /// Mixes the values of a tile of keys, `[dim, keys]`, into the sums, `[dim, queries]`.
+    #[allow(clippy::too_many_arguments, reason = "one step over the room of one tile")]
+    fn mix(
+        &self,
+        [tile, seen]: [Rows; 2],
+        keys: Strided<'_>,
+        queries: &[f32],
+        values: &[f32],
+        scores: &mut [f32],
+        [most, mass]: [&mut [f32]; 2],
+        sums: &mut [f32],
+    ) {
         let dim = self.heads.dim;
-        for (row, scores) in scores.chunks_exact_mut(TILE).enumerate().take(tile.count) {
-            let visible = if seen.from == tile.from { row + 1 } else { seen.count };
-            let (scores, hidden) = scores.split_at_mut(visible);
-            hidden.fill(0.0);
-            let greatest = most[row].max(rows::greatest(self.level, scores));
-            let kept = (most[row] - greatest).exp();
-            mass[row] = mass[row] * kept + exp_and_sum(self.level, scores, greatest);
-            if kept != 1.0 {
-                scale(self.level, &mut sums[row * dim..][..dim], kept);
-            }
-            most[row] = greatest;
-        }
+        scores.fill(0.0);
+        let (queries, values) = (Strided { values: queries, stride: TILE }, Strided { values, stride: TILE });
+        let into = StridedMut { values: &mut *scores, stride: TILE };
+        product(self.level, [seen.count, dim, TILE], keys, queries, into);
+        let ([most], [mass]) = (most.as_chunks_mut().0, mass.as_chunks_mut().0) else {
+            unreachable!("both have one number of each query")
+        };
+        let (of_keys, of_dim) = (&mut scores.as_chunks_mut().0[..seen.count], sums.as_chunks_mut().0);
+        fold(self.level, of_keys, seen.from == tile.from, most, mass, of_dim);
+        let scores = Strided { values: scores, stride: TILE };
+        product(self.level, [dim, seen.count, TILE], values, scores, StridedMut { values: sums, stride: TILE });
     }
 
     fn finish(
         &self,
         tile: Rows,
         kv_head: usize,
-        sums: &mut [f32],
-        most: &[f32],
-        mass: &[f32],
+        sums: &[f32],
+        rows: &mut [f32],
+        [most, mass]: [&[f32]; 2],
         [out, lse]: [&Parts<f32>; 2],
     ) {
         let (dim, group) = (self.heads.dim, self.group());
-        for member in 0..group {
+        for (member, sums) in sums.chunks_exact(dim * TILE).enumerate() {
             let query = kv_head * group + member;
-            for row in 0..tile.count {
+            let into = StridedMut { values: &mut *rows, stride: dim };
+            turn(self.level, [dim, tile.count], Strided { values: sums, stride: TILE }, 1.0, into);
+            for (row, sums) in rows.chunks_exact_mut(dim).enumerate().take(tile.count) {
                 let (at, place) = (member * TILE + row, tile.first + tile.from + row);
-                let sums = &mut sums[at * dim..][..dim];
                 scale(self.level, sums, 1.0 / mass[at]);
                 // SAFETY: tasks differ in rows or key heads, so none takes what another does.
                 #[allow(unsafe_code)]
@@ -226,7 +236,7 @@ impl Attention<'_> {
                 d_qkv,
             );
             let turned = StridedMut { values: &mut *room.turned, stride: TILE };
-            turn([seen.count, tile.count], d_scores, 1.0, turned);
+            turn(self.level, [seen.count, tile.count], d_scores, 1.0, turned);
             let turned = Strided { values: room.turned, stride: TILE };
             let into = StridedMut { values: &mut *room.d_queries, stride: dim };
             product(self.level, [tile.count, seen.count, dim], turned, keys, into);
@@ -248,8 +258,14 @@ impl Attention<'_> {
         room.queries.fill(0.0);
         room.d_out.fill(0.0);
         room.d_queries.fill(0.0);
-        turn([tile.count, dim], queries, self.factor(), StridedMut { values: &mut *room.queries, stride: TILE });
-        turn([tile.count, dim], d_out, 1.0, StridedMut { values: &mut *room.d_out, stride: TILE });
+        turn(
+            self.level,
+            [tile.count, dim],
+            queries,
+            self.factor(),
+            StridedMut { values: &mut *room.queries, stride: TILE },
+        );
+        turn(self.level, [tile.count, dim], d_out, 1.0, StridedMut { values: &mut *room.d_out, stride: TILE });
         // Of queries beyond the last, no key has a share.
         room.lse.fill(f32::INFINITY);
         room.delta.fill(0.0);
@@ -257,7 +273,7 @@ impl Attention<'_> {
             let place = tile.first + tile.from + row;
             let of_head = place * width + query * dim..place * width + (query + 1) * dim;
             room.lse[row] = given.lse[place * self.heads.query + query];
-            room.delta[row] = rows::dot(self.level, &given.d_out[of_head.clone()], &given.out[of_head]);
+            room.delta[row] = dot(self.level, &given.d_out[of_head.clone()], &given.out[of_head]);
         }
     }
 
@@ -271,15 +287,12 @@ impl Attention<'_> {
             let right = Strided { values: right, stride: TILE };
             product(self.level, [seen.count, dim, TILE], left, right, StridedMut { values: into, stride: TILE });
         }
-        let of_key = room.shares.chunks_exact_mut(TILE).zip(room.d_scores.chunks_exact_mut(TILE));
-        for (key, (shares, d_scores)) in of_key.enumerate().take(seen.count) {
-            // The queries before this key do not see it.
-            let hidden = if seen.from == tile.from { key } else { 0 };
-            shares[..hidden].fill(0.0);
-            d_scores[..hidden].fill(0.0);
-            let (shares, d_scores) = (&mut shares[hidden..], &mut d_scores[hidden..]);
-            rows::attend_back(self.level, shares, d_scores, &room.lse[hidden..], &room.delta[hidden..], self.factor());
-        }
+        let [shares, d_scores] =
+            [&mut *room.shares, &mut *room.d_scores].map(|all| &mut all.as_chunks_mut().0[..seen.count]);
+        let ([lse], [delta]) = (room.lse.as_chunks().0, room.delta.as_chunks().0) else {
+            unreachable!("both have one number of each query")
+        };
+        unfold(self.level, shares, d_scores, seen.from == tile.from, lse, delta, self.factor());
     }
 
     /// Adds a product of `rows` rows and `depth` to the gradient of a head, from a row on.

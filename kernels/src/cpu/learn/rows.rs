@@ -24,12 +24,6 @@ at_each_level!(
     (gate_up: &[f32], d_out: &[f32], d_gate_up: &mut [f32])
 );
 at_each_level!(
-    /// Of scores of one key with several queries: probabilities `p = exp(score - lse)`, and with the gradients `d` of these,
-    /// `d = p * (d - delta) * factor`, the gradients of products before they were multiplied by `factor`.
-    attend_back, attend_back_256, attend_back_512, attend_back_of,
-    (scores: &mut [f32], d: &mut [f32], lse: &[f32], delta: &[f32], factor: f32)
-);
-at_each_level!(
     /// `Σ x y`.
     dot, dot_256, dot_512, dot_of, (x: &[f32], y: &[f32]) -> f32
 );
@@ -97,15 +91,6 @@ fn swiglu_back_of(gate_up: &[f32], d_out: &[f32], d_gate_up: &mut [f32]) {
         let share = 1.0 / (1.0 + exp(-gate));
         *d_up = d * gate * share;
         *d_gate = d * up * share * (1.0 + gate * (1.0 - share));
-    }
-}
-
-#[inline(always)]
-fn attend_back_of(scores: &mut [f32], d: &mut [f32], lse: &[f32], delta: &[f32], factor: f32) {
-    for (((score, d), lse), delta) in scores.iter_mut().zip(d).zip(lse).zip(delta) {
-        let share = exp(*score - lse);
-        *score = share;
-        *d = share * (*d - delta) * factor;
     }
 }
 
