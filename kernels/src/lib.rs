@@ -6,6 +6,8 @@
 
 pub mod batch;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod learn;
 pub mod mapped;
 pub mod matrix;
@@ -15,6 +17,8 @@ pub mod stored;
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
 pub use cpu::backend::Cpu;
 pub use cpu::top_k::{Scored, top_k};
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};
