@@ -104,6 +104,16 @@ fn near(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
+/// That each head is near as a whole: where many tokens are mixed, values are small and a tolerance of 1 says little.
+fn near_as_vectors(what: &str, got: &[f32], expected: &[f32], width: usize, tolerance: f32) {
+    let length = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>().sqrt();
+    for (at, (got, expected)) in got.chunks_exact(width).zip(expected.chunks_exact(width)).enumerate() {
+        let off = length(&mut got.iter().zip(expected).map(|(got, expected)| got - expected));
+        let all = length(&mut expected.iter().copied());
+        assert!(off <= tolerance * all, "{what}, vector {at}: off by {off}, its length is {all}");
+    }
+}
+
 fn fill<B: Ops>(ops: &B, values: &[f32], rows: usize) -> B::Rows {
     let width = values.len() / rows;
     let table = ops.matrix(&[Stored::from_f32(rows, width, values).unwrap()]).unwrap();
@@ -252,7 +262,9 @@ fn attention<B: Ops>(
     }
     for (sequence, length) in lengths.iter().enumerate() {
         let expected = attended(&told[sequence], *length, heads, &rope, normed.then_some(&norms));
-        near(&format!("attend, {heads:?}, sequence {sequence}"), &outputs[sequence], &expected, tolerance);
+        let what = format!("attend, {heads:?}, sequence {sequence}");
+        near(&what, &outputs[sequence], &expected, tolerance);
+        near_as_vectors(&what, &outputs[sequence], &expected, heads.dim, tolerance);
     }
     let saved = ops.save_pages(&cache, &pages[0]).unwrap();
     assert_eq!(saved.len(), spare.len() * ops.page_bytes(&cache));

@@ -147,7 +147,7 @@ fn on<D: Driver>(card: &Card<D>, rows: &[Vec<f32>], all_rules: &[CardRules]) -> 
 
 /// What the engine's `sample` drew for these rows and rules, written down by a test of that crate that is not kept: the two
 /// crates do not know each other.
-const OF_THE_ENGINE: [u32; 12] = [0; 12];
+const OF_THE_ENGINE: [u32; 12] = [626, 506, 1257, 1265, 1412, 1036, 1139, 305, 1443, 1152, 1063, 633];
 
 pub(crate) fn draws_are_those_of_the_processor<D: Driver>(card: &Card<D>) {
     let dice = &mut Dice(41, |value| value);

@@ -87,9 +87,19 @@ fn compiled(unit: &Unit) -> PathBuf {
     let own = format!("{stem}-{}-{:?}", std::process::id(), std::thread::current().id());
     let (text, beside) = (folder.join(format!("{own}.cpp")), folder.join(format!("{own}.new")));
     std::fs::write(&text, source).unwrap();
-    // Never fused, as on a card where a kernel asks for that; addresses may be used as the kernels do.
+    // Products and sums are never fused, as on a card where a kernel asks for that; threads are left by jumps, which fortified
+    // libraries take for a fault.
     let output = Command::new("c++")
-        .args(["-std=c++17", "-O2", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"])
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-w",
+            "-fPIC",
+            "-shared",
+            "-ffp-contract=off",
+            "-fno-strict-aliasing",
+            "-U_FORTIFY_SOURCE",
+        ])
         .args(unit.options())
         .arg("-o")
         .args([&beside, &text])

@@ -1,7 +1,8 @@
-//! A card made of one thread: what `device.cu` gives kernels, in plain C++ (GCC or Clang on Unix). Each thread of a block is a
+//! A card made of one thread: what `device.cu` gives kernels, in plain C++ (GCC or Clang on Linux). Each thread of a block is a
 //! context of its own that runs until it must wait for others. Exchanges within a warp and products of small matrices
 //! follow the PTX ISA's tables, written here from the side of the matrices and not from that of the lanes; copies
-//! into shared memory come as late as they may, so that a missing wait is seen.
+//! into shared memory come as late as they may in one block and at once in the next, so that a missing wait is seen, and a
+//! missing barrier too.
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 typedef unsigned short bf16;
@@ -52,9 +54,11 @@ struct Copy {
 };
 
 struct Thread {
+    // Where it begins; from then on it is left and entered by jumps, which ask nothing of the kernel.
     ucontext_t context;
+    jmp_buf place;
     std::vector<char> stack;
-    bool done;
+    bool begun, done;
     std::vector<Copy> open;
     std::vector<std::vector<Copy>> groups;
 };
@@ -75,13 +79,24 @@ alignas(16) static unsigned char dynamic_shared[SHARED_MAX];
 static std::vector<Thread> threads(THREADS_MAX);
 static Meeting block;
 static Warp warps[THREADS_MAX / 32];
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static u32 current;
 static u64 progress;
+// Whether copies of this block come at once.
+static bool eager;
 static void (*run)(void**);
 static void** arguments;
 
-static void yield() { swapcontext(&threads[current].context, &scheduler); }
+static void yield() {
+    if (_setjmp(threads[current].place) == 0) _longjmp(scheduler, 1);
+}
+
+static void enter(Thread& thread) {
+    if (_setjmp(scheduler) != 0) return;
+    if (thread.begun) _longjmp(thread.place, 1);
+    thread.begun = true;
+    setcontext(&thread.context);
+}
 
 static void meet(Meeting& meeting) {
     u32 number = meeting.number;
@@ -108,17 +123,18 @@ static void entry() {
     --block.live;
     --warp().meeting.live;
     ++progress;
-    yield();
+    _longjmp(scheduler, 1);
 }
 
 static int run_block(u32 count) {
     memset(dynamic_shared, 0xff, sizeof dynamic_shared);
     block = Meeting{count, 0, 0};
+    eager = !eager;
     for (u32 w = 0; w < count / 32; ++w) warps[w].meeting = Meeting{32, 0, 0};
     for (u32 i = 0; i < count; ++i) {
         Thread& thread = threads[i];
         if (thread.stack.empty()) thread.stack.resize(STACK);
-        thread.done = false;
+        thread.begun = thread.done = false;
         thread.open.clear();
         thread.groups.clear();
         getcontext(&thread.context);
@@ -134,7 +150,7 @@ static int run_block(u32 count) {
             if (threads[i].done) continue;
             current = i;
             threadIdx = Place{i, 0, 0};
-            swapcontext(&scheduler, &threads[i].context);
+            enter(threads[i]);
         }
         idle = progress == before ? idle + 1 : 0;
         if (idle > TURNS_MAX) return 3;
@@ -242,8 +258,13 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
 }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
 
+DEVICE void copy_now(const emulator::Copy& copy) {
+    copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
+}
 DEVICE void start_copy(void* to, const void* from, bool real) {
-    emulator::threads[emulator::current].open.push_back({to, from, real});
+    emulator::Copy copy = {to, from, real};
+    if (emulator::eager) copy_now(copy);
+    else emulator::threads[emulator::current].open.push_back(copy);
 }
 DEVICE void end_group() {
     emulator::Thread& thread = emulator::threads[emulator::current];
@@ -254,8 +275,7 @@ template <int PENDING>
 DEVICE void wait_for_groups() {
     auto& groups = emulator::threads[emulator::current].groups;
     while (groups.size() > PENDING) {
-        for (const emulator::Copy& copy : groups.front())
-            copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
+        for (const emulator::Copy& copy : groups.front()) copy_now(copy);
         groups.erase(groups.begin());
     }
 }
