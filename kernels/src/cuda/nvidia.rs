@@ -95,6 +95,15 @@ impl Nvidia {
         &self.arch
     }
 
+    pub(super) fn parts(&self) -> (&Arc<CudaContext>, &Arc<CudaStream>) {
+        (&self.context, &self.stream)
+    }
+
+    /// Copies a piece of memory to another of the same size.
+    pub(super) fn copy(&self, from: &CudaSlice<u8>, to: &mut CudaSlice<u8>) -> Result<(), CardError> {
+        self.stream.memcpy_dtod(from, to).map_err(failed("copying within the card"))
+    }
+
     fn module(&self, unit: &Unit) -> Result<Arc<CudaModule>, CardError> {
         if let Some(module) = self.modules.borrow().get(unit) {
             return Ok(Arc::clone(module));

@@ -3,6 +3,8 @@
 //!
 //! It refuses to know how kernels compute.
 
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
+
 use super::draws;
 use super::emulated::Emulated;
 use super::{Dice, Precision, Story, attention, conforms};

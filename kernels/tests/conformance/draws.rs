@@ -105,7 +105,7 @@ pub(crate) fn draws_are_those_of_a_full_sort<D: Driver>(card: &Card<D>) {
             for top_p in [1e-9, 0.3, 0.95, 1.0] {
                 rows.push(logits(dice, count, spread));
                 let min_p = if at % 2 == 0 { 0.0 } else { 0.05 };
-                all_rules.push(rules(temperature, top_p, min_p, 77 + (at as u64) << 33, 1 << 32 | count as u64));
+                all_rules.push(rules(temperature, top_p, min_p, (77 + at as u64) << 33, 1 << 32 | count as u64));
             }
         }
         compare(card, &rows, &all_rules);
