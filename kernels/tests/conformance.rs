@@ -18,7 +18,6 @@ mod card;
 mod draws;
 #[cfg(feature = "cuda")]
 #[path = "conformance/emulated.rs"]
-#[allow(unsafe_code, reason = "kernels are not checked")]
 mod emulated;
 
 /// What a backend computes with.

@@ -6,6 +6,7 @@
 
 use super::driver::Product;
 use super::error::CardError;
+use cudarc::cublaslt::sys::cublasLtMatmulDescAttributes_t as Attribute;
 use cudarc::cublaslt::{result, sys};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::cell::RefCell;
@@ -81,7 +82,7 @@ fn layout(rows: usize, cols: usize, stride: usize) -> Result<Layout, CardError> 
 }
 
 impl Operation {
-    fn set<T>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), CardError> {
+    fn set<T>(&self, attribute: Attribute, value: &T) -> Result<(), CardError> {
         let value_at: *const T = value;
         #[allow(unsafe_code)]
         // SAFETY: the operation is alive, and the value has the size that is given.
@@ -122,7 +123,7 @@ impl Products {
         }
         let known = &all[&key];
         if let Some(bias) = &product.bias {
-            known.operation.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
+            known.operation.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
         }
         let (one, zero) = (1.0_f32, 0.0_f32);
         let workspace = self.workspace.device_ptr(&self.stream).0;
@@ -152,7 +153,6 @@ impl Products {
 
     /// Describes a shape, and asks for an algorithm.
     fn advise(&self, key: Key) -> Result<Known, CardError> {
-        use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let of_floats = (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType_t::CUDA_R_32F);
         let operation = result::create_matmul_desc(of_floats.0, of_floats.1).map_err(failed("describing a product"))?;
         let operation = Operation(operation);
@@ -161,6 +161,9 @@ impl Products {
         if key.bias {
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             operation.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+            // Advice may depend on how a bias is aligned, and all of ours are as the workspace is.
+            let aligned: u64 = self.workspace.device_ptr(&self.stream).0;
+            operation.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &aligned)?;
         }
         let [x_stride, weight_stride, out_stride] = key.strides;
         let weight = layout(key.inputs, key.outputs, weight_stride)?;

@@ -99,6 +99,11 @@ impl Nvidia {
         (&self.context, &self.stream)
     }
 
+    /// Makes the card that of this thread, which need not be the one that opened it.
+    fn bind(&self) -> Result<(), CardError> {
+        self.context.bind_to_thread().map_err(failed("using a card from another thread"))
+    }
+
     /// Copies a piece of memory to another of the same size.
     pub(super) fn copy(&self, from: &CudaSlice<u8>, to: &mut CudaSlice<u8>) -> Result<(), CardError> {
         self.stream.memcpy_dtod(from, to).map_err(failed("copying within the card"))
@@ -161,6 +166,7 @@ impl Driver for Nvidia {
     }
 
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {
+        self.bind()?;
         let kernel = self.module(unit)?.load_function(name).map_err(failed("finding a kernel"))?;
         if shared_bytes > SHARED_FREE_BYTES {
             let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -189,6 +195,7 @@ impl Driver for Nvidia {
 
     #[allow(unsafe_code, reason = "addresses are not checked")]
     unsafe fn product(&self, product: &Product) -> Result<(), OpsError> {
+        self.bind()?;
         // SAFETY: the caller's duty.
         Ok(unsafe { self.products.run(product) }?)
     }

@@ -4,6 +4,9 @@
 //!
 //! It refuses to know what a kernel is for. Without a C++ compiler, tests over it say that they skip.
 
+#![allow(unsafe_code, reason = "kernels are not checked")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use half::bf16;
 use legwork_kernels::OpsError;
 use legwork_kernels::cuda::driver::{Arg, Driver, Product, Shape};
@@ -146,7 +149,6 @@ impl Driver for Emulated {
         Ok(Kernel { library: Arc::new(library), name, shared_bytes })
     }
 
-    #[allow(unsafe_code)]
     unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError> {
         type Entry = unsafe extern "C" fn(*const u32, u32, *const u32, *mut *mut c_void) -> i32;
         assert!(
@@ -167,7 +169,6 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    #[allow(unsafe_code)]
     unsafe fn product(&self, p: &Product) -> Result<(), OpsError> {
         let value = |address: u64, at: usize| {
             // SAFETY: the caller's duty.
