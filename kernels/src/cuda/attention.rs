@@ -98,12 +98,22 @@ impl<D: Driver> Card<D> {
         }
     }
 
-    pub(super) fn attend_tiles(
+    /// Attention by the fast kernels, whose parts are put together at the end.
+    pub(super) fn attend_fast(&self, step: &mut Step<D>, place: &Place<'_, D>, fast: Fast) -> Result<(), OpsError> {
+        let kernels = self.attention(fast)?;
+        let partial = step.partial(&self.driver, place.heads)?;
+        self.attend_tiles(step, place, &kernels, fast, partial)?;
+        self.attend_splits(step, place, &kernels, fast, partial)?;
+        self.combine(step, place, &kernels, fast, partial)
+    }
+
+    fn attend_tiles(
         &self,
         step: &Step<D>,
         place: &Place<'_, D>,
         kernels: &Attention<D>,
         fast: Fast,
+        (sums, masses): (u64, u64),
     ) -> Result<(), OpsError> {
         if step.plan.tiles.is_empty() {
             return Ok(());
@@ -124,26 +134,29 @@ impl<D: Driver> Card<D> {
             place.scale(),
             out,
             out_stride,
+            Arg::Word(place.heads.query as u32),
+            Arg::Address(sums),
+            Arg::Address(masses),
         ];
-        // SAFETY: as `prefill` declares them; tiles are of rows and pages that `prepare` checked, and its shared memory is
-        // what the kernel was made with.
+        // SAFETY: as `prefill` declares them; tiles are of rows and pages that `prepare` checked, its shared memory is what the
+        // kernel was made with, and `partial` has room for every slot of the plan.
         #[allow(unsafe_code)]
         unsafe {
             self.driver.launch(&kernels.prefill, shape, &args)
         }
     }
 
-    pub(super) fn attend_splits(
+    fn attend_splits(
         &self,
-        step: &mut Step<D>,
+        step: &Step<D>,
         place: &Place<'_, D>,
         kernels: &Attention<D>,
         fast: Fast,
+        (sums, masses): (u64, u64),
     ) -> Result<(), OpsError> {
         if step.plan.splits.is_empty() {
             return Ok(());
         }
-        let (sums, masses) = step.partial(&self.driver, place.heads)?;
         let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
         let query_heads = Arg::Word(place.heads.query as u32);
         let grid = [step.plan.splits.len() as u32, (place.heads.query / fast.heads) as u32];
@@ -166,15 +179,26 @@ impl<D: Driver> Card<D> {
         // every slot of the plan.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&kernels.decode, Shape { grid, threads: 128, shared_bytes: 0 }, &args)?;
+            self.driver.launch(&kernels.decode, Shape { grid, threads: 128, shared_bytes: 0 }, &args)
         }
+    }
+
+    fn combine(
+        &self,
+        step: &Step<D>,
+        place: &Place<'_, D>,
+        kernels: &Attention<D>,
+        fast: Fast,
+        (sums, masses): (u64, u64),
+    ) -> Result<(), OpsError> {
         if step.plan.joined.is_empty() {
             return Ok(());
         }
         let grid = [step.plan.joined.len() as u32, place.heads.query as u32];
+        let ([out, out_stride], query_heads) = (place.out(), Arg::Word(place.heads.query as u32));
         let args =
             [Arg::Address(step.at.joined), query_heads, Arg::Address(sums), Arg::Address(masses), out, out_stride];
-        // SAFETY: as `combine` declares them; its slots are those that the launch before fills.
+        // SAFETY: as `combine` declares them; its slots are those that the launches before fill.
         #[allow(unsafe_code)]
         unsafe {
             self.driver.launch(&kernels.combine, Shape { grid, threads: fast.dim as u32, shared_bytes: 0 }, &args)

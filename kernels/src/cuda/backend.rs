@@ -307,11 +307,7 @@ impl<D: Driver> Ops for Card<D> {
         let place = Place { qkv, heads, layer: cache.layer("attend", layer)?, page_stride: cache.page_stride(), out };
         match step.fast {
             None => self.attend_plainly(&step, &place),
-            Some(fast) => {
-                let kernels = self.attention(fast)?;
-                self.attend_tiles(&step, &place, &kernels, fast)?;
-                self.attend_splits(&mut step, &place, &kernels, fast)
-            }
+            Some(fast) => self.attend_fast(&mut step, &place, fast),
         }
     }
 

@@ -133,7 +133,7 @@ struct Joined {
     u32 row, first, count;
 };
 
-// Puts the splits of one row and head together, a block each. Floor: 4 (DIM + 2) bytes a split and head read once.
+// Puts the splits of one row and head together, or the pieces of a tile's row, a block each. Floor: 4 (DIM + 2) bytes a split and head read once.
 KERNEL(DIM) combine(const Joined* __restrict__ all, u32 query_heads, const float* __restrict__ sums,
                     const float2* __restrict__ masses, bf16* __restrict__ out, u32 out_stride) {
     Joined joined = all[blockIdx.x];

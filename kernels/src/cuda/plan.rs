@@ -3,13 +3,19 @@
 //!
 //! It refuses to know cards; what it gives are the words that the kernels read.
 
-use crate::batch::{Batch, PAGE_TOKENS};
+use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::Heads;
 
 /// Tokens of a split: fixed, so that a row's result does not depend on its batch.
 pub const SPLIT_TOKENS: usize = 256;
 /// Warps of a tile, each of 16 packed rows.
 pub const TILE_WARPS: usize = 8;
+/// Rows of a span at most whose tiles come in pieces of their context: longer ones fill a card by themselves.
+pub const PIECED_ROWS_MAX: usize = 128;
+/// Pages of such a piece at least.
+const PIECE_PAGES_MIN: usize = 16;
+/// Pieces of a span at most: bounds the room for their sums.
+const PIECES_MAX: usize = 8;
 /// Values of a head at most.
 pub const HEAD_DIM_MAX: usize = 256;
 /// Query heads that a block of the decode kernel takes at most: they share what it reads, and its registers.
@@ -88,6 +94,14 @@ pub struct Tile {
     pub past: u32,
     /// The first of its sequence's pages in the batch's.
     pub first_page: u32,
+    /// The first of these that it takes.
+    pub begin: u32,
+    /// The one after the last.
+    pub end: u32,
+    /// Where the sums of its first row go, or [`ALONE`].
+    pub slot: u32,
+    /// Slots from one row's to the next's.
+    pub step: u32,
 }
 
 /// What a row sees, for the plain kernel.
@@ -99,14 +113,14 @@ pub struct Reach {
     pub seen: u32,
 }
 
-/// The attention of a batch. Each row is in exactly one of splits, tiles and reaches.
+/// The attention of a batch. Each row is in exactly one of splits, tiles and reaches, and sees each token of its context once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// For the decode kernel.
     pub splits: Vec<Split>,
-    /// For the kernel that puts splits together.
+    /// For the kernel that puts splits and pieces together, in the order of their slots.
     pub joined: Vec<Joined>,
-    /// For the prefill kernel, those that see most first, so that none of these is left to the end.
+    /// For the prefill kernel, those with most pages first, so that none of these is left to the end.
     pub tiles: Vec<Tile>,
     /// For the plain kernel.
     pub reaches: Vec<Reach>,
@@ -126,15 +140,43 @@ impl Plan {
                 plan.split(row, first_page, span.past + 1);
                 continue;
             }
-            plan.tiles.extend((0..span.rows).step_by(fast.tile_rows).map(|first| Tile {
-                row: row + first as u32,
-                rows: fast.tile_rows.min(span.rows - first) as u32,
-                past: past + first as u32,
-                first_page,
-            }));
+            plan.tile(span, fast.tile_rows);
         }
-        plan.tiles.sort_by_key(|tile| std::cmp::Reverse(tile.past + tile.rows));
+        plan.tiles.sort_by_key(|tile| std::cmp::Reverse((tile.end - tile.begin, tile.past)));
         plan
+    }
+
+    /// The tiles of a span, each in pieces of its context where the span is short and the context long. Pieces are those of
+    /// the span, so that what a row sees of each does not depend on its tile.
+    fn tile(&mut self, span: &Span, tile_rows: usize) {
+        let all_pages = (span.past + span.rows).div_ceil(PAGE_TOKENS);
+        let piece = match span.rows <= PIECED_ROWS_MAX {
+            true => all_pages.div_ceil(PIECES_MAX).max(PIECE_PAGES_MIN),
+            false => all_pages,
+        };
+        for first in (0..span.rows).step_by(tile_rows) {
+            let (rows, past) = (tile_rows.min(span.rows - first), span.past + first);
+            let pages = (past + rows).div_ceil(PAGE_TOKENS);
+            let (count, row) = (pages.div_ceil(piece), (span.first + first) as u32);
+            let base = self.slots() as u32;
+            for number in 0..count {
+                self.tiles.push(Tile {
+                    row,
+                    rows: rows as u32,
+                    past: past as u32,
+                    first_page: span.first_page as u32,
+                    begin: (number * piece) as u32,
+                    end: ((number + 1) * piece).min(pages) as u32,
+                    slot: if count == 1 { ALONE } else { base + number as u32 },
+                    step: count as u32,
+                });
+            }
+            if count > 1 {
+                let count = count as u32;
+                let joined = (0..rows as u32).map(|of| Joined { row: row + of, first: base + of * count, count });
+                self.joined.extend(joined);
+            }
+        }
     }
 
     fn split(&mut self, row: u32, first_page: u32, seen: usize) {
@@ -151,7 +193,7 @@ impl Plan {
         }
     }
 
-    /// Slots that sums of splits need.
+    /// Slots that sums of splits and pieces need.
     pub fn slots(&self) -> usize {
         self.joined.last().map_or(0, |last| (last.first + last.count) as usize)
     }
@@ -166,7 +208,10 @@ impl Plan {
         };
         part(0, &mut self.splits.iter().flat_map(|s| [s.row, s.first_page, s.begin, s.end, s.slot]));
         part(1, &mut self.joined.iter().flat_map(|j| [j.row, j.first, j.count]));
-        part(2, &mut self.tiles.iter().flat_map(|t| [t.row, t.rows, t.past, t.first_page]));
+        part(
+            2,
+            &mut self.tiles.iter().flat_map(|t| [t.row, t.rows, t.past, t.first_page, t.begin, t.end, t.slot, t.step]),
+        );
         part(3, &mut self.reaches.iter().flat_map(|r| [r.first_page, r.seen]));
         begins
     }

@@ -7,7 +7,8 @@
 //!
 //! Floor: 4 DIM operations a query head and visible token, twice that with what a tile computes above the diagonal at most;
 //! 4 DIM bytes of keys and values a token of each tile, so 16 WARPS operations a byte, from L2 where tiles of a sequence run
-//! together: arithmetic decides from WARPS 8 on. Keys and values lie in shared memory with their 16-byte chunks exchanged by
+//! together: arithmetic decides from WARPS 8 on. Tiles of short prompts over long contexts come in several pieces of the context,
+//! since they would leave most of a card idle; each adds 8 (DIM + 2) bytes a packed row for its sums. Keys and values lie in shared memory with their 16-byte chunks exchanged by
 //! row, so that `ldmatrix` meets no bank twice.
 //!
 //! Defines: DIM (64 or 128), GROUP (at most 16 WARPS), WARPS. Shared memory: 512 DIM bytes.
@@ -17,9 +18,12 @@
 #define STEPS (DIM / 16)       // of a product along a head
 #define HALF (64 * DIM)        // values of the keys of a page, and of its values
 
-// A tile: the first of its rows, how many it has, tokens before the first, and its sequence's first page in `pages`.
+static const u32 ALONE = 0xffffffffu;
+
+// A tile: the first of its rows, how many it has, tokens before the first, its sequence's first page in `pages`; of these
+// the pages `begin..end`; where the sums of its first row go, and how many slots further those of the next one.
 struct Tile {
-    u32 row, rows, past, first_page;
+    u32 row, rows, past, first_page, begin, end, slot, step;
 };
 
 // Where 16 bytes lie: the chunk of a token (values of token t are "token" 64 + t) within a stage.
@@ -35,7 +39,8 @@ DEVICE void start_page(bf16* stage, const bf16* page, u32 tokens) {
 
 KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __restrict__ tiles,
                         const u32* __restrict__ all_pages, const bf16* __restrict__ cache, u64 page_stride, float scale,
-                        bf16* __restrict__ out, u32 out_stride) {
+                        bf16* __restrict__ out, u32 out_stride, u32 query_heads, float* __restrict__ sums,
+                        float2* __restrict__ masses) {
     SHARED_BYTES(shared);
     bf16* stages = reinterpret_cast<bf16*>(shared);
     Tile tile = tiles[blockIdx.x];
@@ -43,12 +48,13 @@ KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __
     cache += (size_t)blockIdx.y * 2 * HALF;
     u32 lane = threadIdx.x % 32, g = lane / 4, t = 2 * (lane % 4);
     u32 packed_rows = tile.rows * GROUP, top_row = 16 * (threadIdx.x / 32);
-    u32 last = tile.past + tile.rows, page_count = (last + 63) / 64;
+    u32 last = tile.past + tile.rows;
     bool works = top_row < packed_rows;
 
     // Of the two packed rows of this lane: where they are, and how many tokens they see.
     const bf16* from[2];
     bf16* to[2];
+    size_t slot[2];
     u32 seen[2];
     bool real[2];
 #pragma unroll
@@ -59,6 +65,7 @@ KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __
         size_t row = tile.row + (real[i] ? token : 0);
         from[i] = qkv + row * stride + (size_t)head * DIM;
         to[i] = out + row * out_stride + (size_t)head * DIM;
+        slot[i] = (size_t)(tile.slot + token * tile.step) * query_heads + head;
     }
     u32 query[STEPS][4];
 #pragma unroll
@@ -78,12 +85,12 @@ KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) mixed[n][i] = 0;
 
-    start_page(stages, cache + (size_t)pages[0] * page_stride, last);
+    start_page(stages + (tile.begin % 2) * 2 * HALF, cache + (size_t)pages[tile.begin] * page_stride, last - 64 * tile.begin);
     end_group();
-    for (u32 p = 0; p < page_count; ++p) {
+    for (u32 p = tile.begin; p < tile.end; ++p) {
         u32 begin = 64 * p;
         bf16* stage = stages + (p % 2) * 2 * HALF;
-        if (p + 1 < page_count)
+        if (p + 1 < tile.end)
             start_page(stages + ((p + 1) % 2) * 2 * HALF, cache + (size_t)pages[p + 1] * page_stride, last - begin - 64);
         // A group each time, empty or not, so that one may be under way while this page's must have come.
         end_group();
@@ -165,6 +172,14 @@ KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __
         sum += from_lane_xor(sum, 1);
         sum += from_lane_xor(sum, 2);
         if (!real[half]) continue;
+        if (tile.slot != ALONE) {
+            float2* of_row = reinterpret_cast<float2*>(sums + slot[half] * DIM);
+#pragma unroll
+            for (u32 n = 0; n < DIM / 8; ++n)
+                of_row[4 * n + t / 2] = make_float2(mixed[n][2 * half], mixed[n][2 * half + 1]);
+            if (t == 0) masses[slot[half]] = make_float2(most[half] * scale, sum);
+            continue;
+        }
         float share = 1.0f / sum;
 #pragma unroll
         for (u32 n = 0; n < DIM / 8; ++n)

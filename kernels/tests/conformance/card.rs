@@ -21,6 +21,12 @@ const BF16: Precision =
 /// Contexts of several splits, prompts of several tiles, and pages that tiles begin and end within.
 const LONG: Story = Story { lengths: [521, 200, 131], new: [1, 75, 1] };
 
+/// Several key heads, groups that make no power of two or are more than one block takes, contexts that end within a split.
+const MIDDLE: Story = Story { lengths: [270, 70, 66], new: [1, 6, 1] };
+
+/// A short prompt over a context of several pieces.
+const PIECES: Story = Story { lengths: [2_090, 3, 65], new: [40, 1, 2] };
+
 fn with_emulated(run: impl FnOnce(&Card<Emulated>)) {
     match Emulated::find() {
         Some(driver) => run(&Card::new(driver).unwrap()),
@@ -35,10 +41,10 @@ fn with_card(run: impl FnOnce(&Cuda)) {
     }
 }
 
-/// Attention of one shape of heads over the long story.
-fn splits_and_tiles<D: Driver>(card: &Card<D>, heads: Heads, interleaved: bool) {
+/// Attention of one shape of heads.
+fn splits_and_tiles<D: Driver>(card: &Card<D>, (query, kv, dim): (usize, usize, usize), story: &Story) {
     let dice = &mut Dice(11, BF16.round);
-    attention(card, BF16.attention, dice, heads, interleaved, true, &LONG);
+    attention(card, BF16.attention, dice, Heads { query, kv, dim }, dim == 64, true, story);
 }
 
 #[test]
@@ -49,8 +55,11 @@ fn the_sources_conform_on_an_emulated_card() {
 #[test]
 fn splits_and_tiles_are_attention_on_an_emulated_card() {
     with_emulated(|card| {
-        splits_and_tiles(card, Heads { query: 3, kv: 1, dim: 64 }, true);
-        splits_and_tiles(card, Heads { query: 4, kv: 1, dim: 128 }, false);
+        splits_and_tiles(card, (3, 1, 64), &LONG);
+        splits_and_tiles(card, (4, 1, 128), &LONG);
+        splits_and_tiles(card, (10, 2, 64), &MIDDLE);
+        splits_and_tiles(card, (16, 1, 64), &MIDDLE);
+        splits_and_tiles(card, (1, 1, 64), &PIECES);
     });
 }
 
@@ -81,7 +90,9 @@ fn a_card_conforms() {
 fn splits_and_tiles_are_attention_on_a_card() {
     with_card(|card| {
         for (query, kv, dim) in [(32, 8, 128), (8, 2, 128), (9, 3, 64), (14, 2, 64), (16, 1, 128), (5, 5, 128)] {
-            splits_and_tiles(card, Heads { query, kv, dim }, dim == 64);
+            for story in [LONG, MIDDLE, PIECES] {
+                splits_and_tiles(card, (query, kv, dim), &story);
+            }
         }
     });
 }

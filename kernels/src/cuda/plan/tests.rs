@@ -22,29 +22,40 @@ fn expected(batch: &Batch) -> BTreeMap<u32, (u32, u32)> {
     batch.spans.iter().flat_map(of).collect()
 }
 
-/// What each row sees by the plan; each row once, and its tokens without gap or overlap.
+/// What each row sees by the plan: its pieces must follow one another without gap or overlap.
 fn planned(plan: &Plan, rows_with_reaches: &[u32]) -> BTreeMap<u32, (u32, u32)> {
-    let mut seen = BTreeMap::new();
+    let mut pieces: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
     for split in &plan.splits {
-        let (page, tokens) = seen.entry(split.row).or_insert((split.first_page, 0));
-        assert_eq!((*page, *tokens), (split.first_page, split.begin), "splits follow one another");
         assert!(split.end > split.begin && split.end - split.begin <= SPLIT_TOKENS as u32);
-        *tokens = split.end;
+        pieces.entry(split.row).or_default().push((split.begin, split.end, split.first_page));
     }
     for tile in &plan.tiles {
+        assert!(tile.begin < tile.end && tile.end as usize <= (tile.past + tile.rows).div_ceil(64) as usize);
         for row in 0..tile.rows {
-            let before = seen.insert(tile.row + row, (tile.first_page, tile.past + row + 1));
-            assert_eq!(before, None, "a row twice");
+            let (begin, seen) = (64 * tile.begin, tile.past + row + 1);
+            // A row may see nothing of the last piece of its tile.
+            let end = (64 * tile.end).min(seen).max(begin);
+            pieces.entry(tile.row + row).or_default().push((begin, end, tile.first_page));
         }
     }
     for (row, reach) in rows_with_reaches.iter().zip(&plan.reaches) {
-        assert_eq!(seen.insert(*row, (reach.first_page, reach.seen)), None, "a row twice");
+        pieces.entry(*row).or_default().push((0, reach.seen, reach.first_page));
     }
-    seen
+    let seen = pieces.into_iter().map(|(row, mut pieces)| {
+        pieces.sort_unstable();
+        let mut end = 0;
+        for (from, to, page) in &pieces {
+            assert!(*from == end || from == to && *from >= end, "row {row}: {pieces:?}");
+            assert_eq!(*page, pieces[0].2, "one sequence");
+            end = end.max(if from == to { end } else { *to });
+        }
+        (row, (pieces[0].2, end))
+    });
+    seen.collect()
 }
 
 fn spans() -> impl Strategy<Value = Vec<(usize, usize)>> {
-    prop::collection::vec((prop_oneof![Just(1_usize), 2..200_usize], prop_oneof![Just(0_usize), 0..1500_usize]), 1..6)
+    prop::collection::vec((prop_oneof![Just(1_usize), 2..200_usize], prop_oneof![Just(0_usize), 0..12_000_usize]), 1..6)
 }
 
 proptest! {
@@ -59,7 +70,7 @@ proptest! {
         for tile in &plan.tiles {
             prop_assert!(tile.rows as usize * group <= 16 * TILE_WARPS);
         }
-        prop_assert!(plan.tiles.is_sorted_by_key(|tile| std::cmp::Reverse(tile.past + tile.rows)));
+        prop_assert!(plan.tiles.is_sorted_by_key(|tile| std::cmp::Reverse(tile.end - tile.begin)));
     }
 
     #[test]
@@ -69,8 +80,15 @@ proptest! {
         for split in plan.splits.iter().filter(|split| split.slot != ALONE) {
             prop_assert_eq!(slots[split.slot as usize].replace(split.row), None);
         }
+        for tile in plan.tiles.iter().filter(|tile| tile.slot != ALONE) {
+            for row in 0..tile.rows {
+                prop_assert_eq!(slots[(tile.slot + row * tile.step) as usize].replace(tile.row + row), None);
+            }
+        }
+        let mut end = 0;
         for joined in &plan.joined {
-            prop_assert!(joined.count > 1);
+            prop_assert!(joined.count > 1 && joined.first == end, "in the order of slots");
+            end += joined.count;
             for slot in joined.first..joined.first + joined.count {
                 prop_assert_eq!(slots[slot as usize], Some(joined.row));
             }
@@ -107,6 +125,14 @@ fn a_split_does_not_depend_on_its_batch() {
 }
 
 #[test]
+fn short_spans_over_long_contexts_come_in_pieces_and_long_ones_do_not() {
+    let fast = Fast::of(Heads { query: 8, kv: 2, dim: 64 });
+    let pieces = |rows, past| Plan::of(&batch(&[(rows, past)]), fast).tiles.len();
+    assert_eq!((pieces(30, 900), pieces(30, 1_100), pieces(30, 40_000)), (1, 2, PIECES_MAX));
+    assert_eq!((pieces(129, 40_000), pieces(128, 40_000)), (5, 4 * PIECES_MAX));
+}
+
+#[test]
 fn words_of_each_kind_begin_at_16_bytes() {
     let plan = Plan::of(&batch(&[(1, 700), (3, 9)]), Fast::of(Heads { query: 3, kv: 1, dim: 64 }));
     let mut words = vec![7; 5];
@@ -114,7 +140,7 @@ fn words_of_each_kind_begin_at_16_bytes() {
     assert!(begins.iter().all(|begin| begin % 4 == 0));
     assert_eq!(words[begins[0]..][..5], [0, 0, 0, 256, 0]);
     assert_eq!(words[begins[1]..][..3], [0, 0, 3]);
-    assert_eq!(words[begins[2]..][..4], [1, 3, 9, 11]);
+    assert_eq!(words[begins[2]..][..8], [1, 3, 9, 11, 0, 1, ALONE, 1]);
 }
 
 #[test]
