@@ -5,6 +5,7 @@
 //! such place states why it is sound.
 
 pub mod batch;
+pub mod compared;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -15,6 +16,7 @@ pub mod ops;
 pub mod stored;
 
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
+pub use compared::Compared;
 pub use cpu::backend::Cpu;
 pub use cpu::top_k::{Scored, top_k};
 #[cfg(feature = "cuda")]

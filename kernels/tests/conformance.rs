@@ -7,7 +7,7 @@
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Tensor};
 use legwork_kernels::cpu::panel::Level;
-use legwork_kernels::{Batch, CacheShape, Cpu, Dtype, Heads, Ops, PAGE_TOKENS, Rope, SharedBytes, Stored};
+use legwork_kernels::{Batch, CacheShape, Compared, Cpu, Dtype, Heads, Ops, PAGE_TOKENS, Rope, SharedBytes, Stored};
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
@@ -335,6 +335,12 @@ fn the_processor_conforms_at_every_level() {
     for level in Level::available() {
         conforms(&Cpu::at(level), Precision::single(2e-5));
     }
+}
+
+#[test]
+fn two_levels_of_the_processor_agree_operation_by_operation() {
+    let level = Level::available().last().copied().unwrap();
+    conforms(&Compared::new(Cpu::at(level), Cpu::at(Level::Scalar), 1e-5), Precision::single(2e-5));
 }
 
 #[test]

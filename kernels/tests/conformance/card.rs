@@ -9,9 +9,9 @@ use super::draws;
 use super::emulated::Emulated;
 use super::{Dice, Precision, Story, attention, conforms};
 use half::bf16;
-use legwork_kernels::Heads;
 use legwork_kernels::cuda::driver::Driver;
 use legwork_kernels::cuda::{Card, Cuda, Nvidia};
+use legwork_kernels::{Compared, Cpu, Heads};
 
 /// Rounding to bf16 costs up to 2^-8 of a value. A product is rounded once; the norm of a sum three times; attention has queries
 /// and keys that were rounded three times, whose scores are exponents.
@@ -50,6 +50,21 @@ fn splits_and_tiles<D: Driver>(card: &Card<D>, (query, kv, dim): (usize, usize, 
 #[test]
 fn the_sources_conform_on_an_emulated_card() {
     with_emulated(|card| conforms(card, BF16));
+}
+
+#[test]
+fn each_operation_on_an_emulated_card_is_near_the_processors_and_no_nearer_than_rounding() {
+    let Some(driver) = Emulated::find() else {
+        eprintln!("skipped: there is no C++ compiler here that is called c++");
+        return;
+    };
+    let compared = Compared::new(Card::new(driver).unwrap(), Cpu::new(), 6e-3);
+    conforms(&compared, BF16);
+    let worst = compared.worst();
+    eprintln!("furthest off, of a row's length: {worst:?}");
+    assert_eq!(worst["pick"], 0.0, "copies are exact");
+    let rounded = ["embed", "norm", "add", "add_norm", "linear", "rotate_and_keep", "attend", "swiglu", "normalize"];
+    assert!(rounded.iter().all(|op| worst[op] > 1e-4), "bf16 rounds: {worst:?}");
 }
 
 #[test]
