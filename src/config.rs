@@ -147,7 +147,7 @@ fn parse(origin: &str, text: &str) -> Result<toml::Table, ConfigError> {
         .map_err(|error: toml::de::Error| ConfigError::Syntax { origin: origin.to_owned(), detail: error.to_string() })
 }
 
-fn read(path: &PathBuf) -> Result<toml::Table, ConfigError> {
+pub(crate) fn read(path: &PathBuf) -> Result<toml::Table, ConfigError> {
     let io = |source| ConfigError::Io { path: path.clone(), source };
     let bytes = std::fs::metadata(path).map_err(io)?.len();
     if bytes > FILE_MAX_BYTES {

@@ -6,6 +6,7 @@
 mod browsecomp_plus;
 mod file;
 mod foldagent;
+mod gate;
 mod ids;
 mod inspect;
 mod lineage;
@@ -35,6 +36,8 @@ pub enum Format {
     Trajectories,
     /// Rows of the very token ids, where the server gave them: JSONL.
     TokenIds,
+    /// Rows for a STOP gate, one for each moment at which it would be asked: JSONL.
+    Gate,
     /// BrowseComp-Plus run files: a folder with one JSON file a planned question.
     BrowsecompPlus,
     /// FoldAgent's results: one JSON file.
@@ -49,9 +52,10 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 8] = [
         Format::Trajectories,
         Format::TokenIds,
+        Format::Gate,
         Format::BrowsecompPlus,
         Format::Foldagent,
         Format::Trec,
@@ -64,6 +68,7 @@ impl Format {
         match self {
             Format::Trajectories => "trajectories",
             Format::TokenIds => "token-ids",
+            Format::Gate => "gate",
             Format::BrowsecompPlus => "browsecomp-plus",
             Format::Foldagent => "foldagent",
             Format::Trec => "trec",
@@ -109,7 +114,7 @@ pub enum Episodes {
 /// How to write it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which episodes become rows to train on; other formats hold all of them.
+    /// Which episodes become chat or token rows; all other formats hold all of them.
     pub episodes: Episodes,
     /// Keep workers that concluded wrongly in an episode that was right; their last report is out of the loss.
     pub process_rows: bool,
@@ -119,11 +124,38 @@ pub struct Options {
     pub split: Option<String>,
     /// Replace a file that is there. A folder is never replaced.
     pub overwrite: bool,
+    /// How rows for a gate are made.
+    pub gate: GateRows,
+}
+
+/// Times at most that a hard row for a gate is written.
+pub const REPEAT_HARD_MAX: u32 = 8;
+
+/// How rows for a gate are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateRows {
+    /// Draws the wording of each row's reason, and nothing else.
+    pub seed: u64,
+    /// Times that each hard row is written, 1 to [`REPEAT_HARD_MAX`].
+    pub repeat_hard: u32,
+}
+
+impl Default for GateRows {
+    fn default() -> Self {
+        Self { seed: 42, repeat_hard: 2 }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { episodes: Episodes::Correct, process_rows: true, round: None, split: None, overwrite: false }
+        Self {
+            episodes: Episodes::Correct,
+            process_rows: true,
+            round: None,
+            split: None,
+            overwrite: false,
+            gate: GateRows::default(),
+        }
     }
 }
 
@@ -140,6 +172,9 @@ pub struct Summary {
     pub ended: u64,
     /// Rows, files, lines or samples written.
     pub written: u64,
+    /// Of these, how many of which kind, where a format has kinds of rows; a row may be of several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<&'static str, u64>,
     /// What was left out, and how often, by why.
     pub left_out: BTreeMap<&'static str, u64>,
     /// Whether questions, pages or answers stand in it as plain text.
@@ -150,6 +185,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (out, ended, planned) = (self.out.display(), self.ended, self.planned);
         write!(f, "{}: {} written to {out} from {ended} of {planned} episodes", self.format, self.written)?;
+        for (kind, count) in &self.kinds {
+            write!(f, "\n  {count}: {kind}")?;
+        }
         for (why, count) in &self.left_out {
             write!(f, "\n  left out {count}: {why}")?;
         }
@@ -224,6 +262,12 @@ pub enum ExportError {
         /// The episode.
         key: EpisodeKey,
     },
+    /// Hard rows that are to be written too often or not at all.
+    #[error("hard rows are to be written {got} times; give --repeat-hard 1 to {REPEAT_HARD_MAX}")]
+    Repeats {
+        /// The times asked for.
+        got: u32,
+    },
     /// An id that the format cannot hold.
     #[error(
         "{what} `{id}` is blank or holds white space, which {format} takes for the end of a column; choose another format"
@@ -262,12 +306,14 @@ pub fn export(reader: &LedgerReader, format: Format, out: &Path, options: &Optio
         planned: walk.planned(),
         ended: 0,
         written: 0,
+        kinds: BTreeMap::new(),
         left_out: BTreeMap::new(),
         holds_plain_text: format.holds_plain_text(),
     };
     match format {
         Format::Trajectories => trajectories::write(&walk, out, options, &mut summary)?,
         Format::TokenIds => ids::write(&walk, out, options, &mut summary)?,
+        Format::Gate => gate::write(&walk, out, options, &mut summary)?,
         Format::BrowsecompPlus => browsecomp_plus::write(&walk, out, &mut summary)?,
         Format::Foldagent => foldagent::write(&walk, out, &mut summary)?,
         Format::Trec => trec::write(&walk, out, &mut summary)?,

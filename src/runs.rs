@@ -83,6 +83,7 @@ impl OpenRun {
                 coordinator.turns_max,
                 coordinator.served_max_ms,
             )),
+            gate: Some(self.manifest.profile.gate.mode),
             seed: self.manifest.seed,
             resamples,
             ..SummaryOptions::default()

@@ -11,12 +11,14 @@ pub mod progress;
 mod rates;
 mod screen;
 mod stopping;
+mod training;
 mod view;
 mod watching;
 
 pub use logs::{LogWriter, log_writer};
 pub use mode::{Flags, Situation, WatchMode, choose, here};
 pub(crate) use stopping::signals;
+pub(crate) use training::{Said, TrainingView};
 
 use legwork_actors::address::Address;
 use legwork_actors::board::BoardMsg;

@@ -1,15 +1,20 @@
 //! The verbs, one file each. A verb returns how it ended; what went wrong is one line that says what to do.
 
+mod audit;
 mod compare;
 mod config;
 mod doctor;
 mod embed;
 mod eval;
 mod export;
+mod export_model;
 mod fetch;
 mod fork;
 mod index;
+mod init;
 mod ledger;
+mod mask;
+mod mix;
 mod output;
 mod regrade;
 mod replay;
@@ -17,6 +22,7 @@ mod report;
 mod retrieve;
 mod scenario;
 mod serve;
+mod train;
 mod verify;
 mod world;
 
@@ -56,10 +62,22 @@ pub enum Verb {
     Embed(embed::EmbedArgs),
     /// Fetch a model or a data set from the Hugging Face hub.
     Fetch(fetch::FetchArgs),
+    /// Train a model on rows.
+    Train(train::TrainArgs),
     /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
-    /// Check a copied run offline: every record is chained to the manifest.
+    /// Check a copied run or an exported model offline, byte for byte.
     Verify(verify::VerifyArgs),
+    /// Make a new small model to train, with a tokenizer learnt from texts.
+    Init(init::InitArgs),
+    /// Export a checkpoint of a training run as a Hugging Face folder.
+    Export(export_model::ExportModelArgs),
+    /// Look at what a row teaches: its tokens, and which of them are learned.
+    Mask(mask::MaskArgs),
+    /// Mix rows of two sources, balanced by their tokens in the loss.
+    Mix(mix::MixArgs),
+    /// Look for test questions in rows to train on.
+    Audit(audit::AuditArgs),
     /// Work on a run's ledger: rebuild records, export.
     Ledger(ledger::LedgerArgs),
     /// Inject faults into whole runs: named scenarios, drawn ones, hostile documents.
@@ -121,7 +139,13 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Embed(args) => embed::run(&args),
         Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
+        Verb::Train(args) => train::run(&args),
         Verb::Verify(args) => verify::run(&args),
+        Verb::Init(args) => init::run(&args),
+        Verb::Export(args) => export_model::run(&args),
+        Verb::Mask(args) => mask::run(&args),
+        Verb::Mix(args) => mix::run(&args),
+        Verb::Audit(args) => audit::run(&args),
         Verb::Ledger(args) => ledger::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::World(args) => world::run(&args),

@@ -27,7 +27,7 @@ const ROOMS: &[Room] = &[
     ("report", &["protocol"], &[]),
     ("worlds", &["protocol"], &[]),
     ("endpoints", &["protocol"], &[]),
-    ("actors", &["endpoints", "engine", "kernels", "model", "protocol", "retrieval"], &[]),
+    ("actors", &["endpoints", "engine", "kernels", "model", "protocol", "retrieval", "training"], &[]),
     ("edge", &["actors", "protocol"], &["endpoints"]),
     ("scenarios", &["actors", "endpoints", "protocol"], &["model", "report", "worlds"]),
     ("tests/downstream", &[], &[]),

@@ -87,7 +87,7 @@ fn the_main_job_prints_a_table_and_writes_its_report() {
 fn a_run_is_exported_in_every_form() {
     let place = Place::new();
     assert!(place.run(&["eval", "--questions", "3", "--run", "runs/a"]).status.success());
-    for format in ["trajectories", "browsecomp-plus", "foldagent", "trec", "inspect", "csv"] {
+    for format in ["trajectories", "gate", "browsecomp-plus", "foldagent", "trec", "inspect", "csv"] {
         let output = place.run(&["ledger", "export", format, "runs/a", "--out", format, "--all", "--json"]);
         assert!(output.status.success(), "{format}: {}", err(&output));
         assert!(json(&output)["written"].as_u64().unwrap() > 0, "{format}: {}", out(&output));

@@ -4,7 +4,7 @@
 
 mod chain;
 mod error;
-mod manifest;
+pub(crate) mod manifest;
 mod reader;
 mod rebuild;
 mod scribe;

@@ -19,4 +19,5 @@ pub mod retriever;
 pub mod run;
 pub mod stage;
 pub mod supervision;
+pub mod trainer;
 pub mod worker;

@@ -165,7 +165,9 @@ impl WorkerState {
                 Errand::run(myself.clone(), work, failed)
             }
             WorkerEffect::AskGate => {
-                let messages = gate_messages(&self.machine, &stage.profile.gate);
+                let (brief, machine) = (&self.args.brief.text, &self.machine);
+                let so_far = machine.conversation().messages();
+                let messages = gate_messages(brief, so_far, machine.meter(), &stage.profile.gate);
                 let session = Session { episode, scope, turn: self.machine.meter().turns() };
                 let work = async move {
                     if let Err(failure) = durable.await {

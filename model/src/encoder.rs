@@ -57,7 +57,7 @@ impl Encoder {
         let heads = Heads { query: config.heads, kv: config.heads, dim: config.head_dim() };
         Ok(Self {
             norm: LayerNorm::load(weights, "embeddings.LayerNorm", hidden)?,
-            layers: (0..config.layers).map(|i| Layer::load(cpu, config, weights, i)).collect::<Result<_, _>>()?,
+            layers: (0..config.layers).map(|i| Layer::load(&cpu, config, weights, i)).collect::<Result<_, _>>()?,
             buffers: Buffers {
                 stream: cpu.rows(rows_max, hidden)?,
                 qkv: cpu.rows(rows_max, heads.fused())?,
@@ -91,7 +91,7 @@ impl Encoder {
     /// More tokens than a step or a text may have, an id that the vocabulary lacks, or a device that failed.
     pub fn states(&mut self, texts: &[&[u32]]) -> Result<&[f32], ModelError> {
         let (lengths, ids) = self.check(texts)?;
-        let (cpu, b) = (self.cpu, &mut self.buffers);
+        let (cpu, b) = (&self.cpu, &mut self.buffers);
         let eps = self.config.layer_norm_eps as f32;
         let by_tanh = self.config.gelu == Gelu::Tanh;
         let positions: Vec<u32> = lengths.iter().flat_map(|length| 0..*length as u32).collect();

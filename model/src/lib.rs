@@ -36,5 +36,8 @@ pub use gguf::{Gguf, GgufTensor, TensorKind, Value};
 pub use prompt::PromptTemplate;
 pub use special::SpecialTokens;
 pub use template::{House, RenderOptions, Template, Templates};
-pub use tokenizer::{AddedToken, BpeParts, Piece, PreTokenizer, StreamDecoder, Tokenizer};
+pub use tokenizer::{
+    AddedToken, BpeParts, Piece, PreTokenizer, StreamDecoder, TRAINED_ADDED, TRAINED_VOCABULARY_MAX,
+    TRAINING_TEXT_BYTES_MAX, Tokenizer, TrainedTokenizer, train_tokenizer,
+};
 pub use weights::{Costs, Finite, SMALL_VALUES, Weights, names as tensor_names};

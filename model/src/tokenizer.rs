@@ -5,10 +5,14 @@
 mod bpe;
 pub(crate) mod pieces;
 mod stream;
+mod train;
 
 pub use bpe::{BpeParts, PreTokenizer};
 pub use pieces::Piece;
 pub use stream::StreamDecoder;
+pub use train::{
+    ADDED as TRAINED_ADDED, TRAINED_VOCABULARY_MAX, TRAINING_TEXT_BYTES_MAX, TrainedTokenizer, train_tokenizer,
+};
 
 use crate::error::ModelError;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,12 +4,11 @@
 use crate::budget::Amount;
 use crate::coordinator::{AnswerEnd, FinalAnswer};
 use crate::failure::{Failure, FailureKind};
-use crate::grading::exact_match;
+use crate::gate::{GateTally, Hindsight};
 use crate::id::EpisodeKey;
 use crate::outcome::{GradedBy, Outcome, Verdict};
-use crate::profile::ExactRule;
 use crate::question::Question;
-use crate::record::{EpisodeRecord, GateTally};
+use crate::record::EpisodeRecord;
 use crate::worker::{Brief, ReportStatus, WorkerReport};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -205,22 +204,17 @@ impl Episode {
             opened: documents(|r| &r.opened).chain(own.iter().flat_map(|own| &own.opened)).cloned().collect(),
             gold: self.question.gold.clone(),
             evidence: self.question.evidence.clone(),
-            gate: self.gate_tally(),
+            gate: self.gate_tally(outcome),
             turn_served_ms: served,
         }
     }
 
-    fn gate_tally(&self) -> GateTally {
+    fn gate_tally(&self, outcome: Outcome) -> GateTally {
+        let answer = self.answer.as_ref().and_then(|answer| answer.answer.as_deref());
+        let after = Hindsight::new(&self.question, outcome, answer);
         let mut tally = GateTally::default();
-        for notes in self.reports.iter().map(|report| &report.gate) {
-            tally.asked = tally.asked.saturating_add(notes.asked);
-            tally.tokens_after_stop = tally.tokens_after_stop.saturating_add(notes.tokens_after_stop);
-            for answer in &notes.stops {
-                tally.stops += 1;
-                let right =
-                    answer.as_deref().is_some_and(|a| exact_match(ExactRule::Strict, a, &self.question.answers));
-                tally.right_stops += u32::from(right);
-            }
+        for report in &self.reports {
+            tally.add(&report.gate, report.answer.as_deref(), &report.opened, report.spent.tokens, &after);
         }
         tally
     }

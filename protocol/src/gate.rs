@@ -1,14 +1,18 @@
-//! The STOP gate's pure half: what it is shown and how its decision is read. A gate is a side call: it
-//! never enters the worker's conversation or budget, and what cannot be read is CONTINUE.
+//! The STOP gate's pure half: what it is shown, how its decision is read, and what it was worth in hindsight. A gate is
+//! a side call: it never enters the worker's conversation or budget, and what cannot be read is CONTINUE.
+
+mod hindsight;
+mod notes;
+mod tally;
+mod transcript;
+
+pub use hindsight::Hindsight;
+pub use notes::{GateMoment, GateNotes};
+pub use tally::{GateTally, GateWorth};
+pub use transcript::gate_messages;
 
 use crate::call::Grammar;
-use crate::message::{Message, Role};
-use crate::profile::GateSettings;
-use crate::prompt::Prompt;
-use crate::worker::Worker;
-use minijinja::context;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Stop or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,36 +65,6 @@ impl GateSaid {
         };
         Self { decision, answer: part("answer"), evidence: part("evidence"), next: part("next"), tokens }
     }
-}
-
-/// The two messages shown to a gate for a worker's present state.
-pub fn gate_messages(worker: &Worker, settings: &GateSettings) -> Vec<Arc<Message>> {
-    let clip = |text: &str| -> String { text.chars().take(settings.observation_chars as usize).collect() };
-    let spoken: Vec<&Arc<Message>> = worker.conversation().messages().iter().skip(2).collect();
-    let turns: Vec<_> = spoken
-        .chunks(2)
-        .enumerate()
-        .map(|(index, pair)| {
-            context! {
-                number => index + 1,
-                action => clip(crate::conversation::without_thinking(&pair[0].content)),
-                observation => pair.get(1).map(|message| clip(&message.content)).unwrap_or_default(),
-            }
-        })
-        .collect();
-    let meter = worker.meter();
-    let transcript = Prompt::GateTranscript.render(context! {
-        brief => worker.brief().map(|brief| brief.text.as_str()).unwrap_or_default(),
-        turns,
-        turns_used => meter.turns(),
-        turns_max => meter.lent().turns,
-        tokens_used => meter.spent().tokens,
-        tokens_max => meter.lent().tokens,
-    });
-    vec![
-        Arc::new(Message::new(Role::System, Prompt::GateSystem.render(context! {}))),
-        Arc::new(Message::new(Role::User, transcript)),
-    ]
 }
 
 #[cfg(test)]

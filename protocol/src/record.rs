@@ -3,6 +3,7 @@
 
 use crate::budget::Amount;
 use crate::failure::Failure;
+use crate::gate::GateTally;
 use crate::id::{DocId, EpisodeKey};
 use crate::outcome::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
@@ -54,17 +55,4 @@ pub struct EpisodeRecord {
     /// Serving time of each turn in milliseconds, for percentiles.
     #[serde(default)]
     pub turn_served_ms: Vec<u64>,
-}
-
-/// What a gate said over one episode, against what turned out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateTally {
-    /// Times asked.
-    pub asked: u32,
-    /// Times it said STOP.
-    pub stops: u32,
-    /// STOPs after which the worker's answer at that moment was right.
-    pub right_stops: u32,
-    /// Tokens spent by workers after the first STOP (shadow) or not spent (on: unknown, 0).
-    pub tokens_after_stop: u64,
 }

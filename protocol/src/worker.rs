@@ -6,7 +6,7 @@ use crate::call::Reading;
 use crate::conversation::Conversation;
 use crate::environment::{Environment, Finish, Lookup, Observed};
 use crate::failure::Failure;
-use crate::gate::{GateDecision, GateSaid};
+use crate::gate::{GateDecision, GateNotes, GateSaid};
 use crate::generation::Completion;
 use crate::id::DocId;
 use crate::machine::{TurnCall, TurnLimits, TurnMeter};
@@ -132,17 +132,6 @@ pub struct WorkerReport {
     pub turn_served_ms: Vec<u64>,
 }
 
-/// What a gate said over one worker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GateNotes {
-    /// Times asked.
-    pub asked: u32,
-    /// The candidate answer of each STOP.
-    pub stops: Vec<Option<String>>,
-    /// Tokens spent after the first STOP.
-    pub tokens_after_stop: u64,
-}
-
 impl WorkerReport {
     /// The report as a coordinator reads it.
     pub fn text(&self) -> String {
@@ -231,7 +220,8 @@ pub struct Worker {
     retrieved: Vec<DocId>,
     opened: Vec<DocId>,
     gate: GateNotes,
-    spent_at_stop: Option<u64>,
+    /// It wraps up because the gate said so.
+    obeying: bool,
     ended: bool,
 }
 
@@ -260,7 +250,7 @@ impl Worker {
             retrieved: Vec::new(),
             opened: Vec::new(),
             gate: GateNotes::default(),
-            spent_at_stop: None,
+            obeying: false,
             ended: false,
         }
     }
@@ -374,12 +364,10 @@ impl Worker {
     }
 
     fn gate_said(&mut self, said: &GateSaid) -> Option<WorkerEffect> {
-        if said.decision == GateDecision::Stop {
-            self.gate.stops.push(said.answer.clone());
-            self.spent_at_stop.get_or_insert(self.meter.spent().tokens);
-            if self.orders.profile.gate.mode == GateMode::On {
-                return self.wrap_up();
-            }
+        self.gate.said(said, self.meter.turns(), self.opened.len(), self.meter.spent().tokens);
+        if said.decision == GateDecision::Stop && self.orders.profile.gate.mode == GateMode::On {
+            self.obeying = true;
+            return self.wrap_up();
         }
         self.next_turn()
     }
@@ -394,7 +382,9 @@ impl Worker {
     }
 
     fn wrap_up(&mut self) -> Option<WorkerEffect> {
-        if self.orders.profile.worker.wrap_up_tokens == 0 || self.meter.turns() == 0 {
+        // A STOP that is obeyed brings the last turn also where none is kept back for the budget's end.
+        let has_last_turn = self.orders.profile.worker.wrap_up_tokens > 0 || self.obeying;
+        if !has_last_turn || self.meter.turns() == 0 {
             return self.report(self.out_of_budget(), None);
         }
         self.wrapping_up = true;
@@ -430,7 +420,8 @@ impl Worker {
         self.ended = true;
         let spent = self.meter.spent();
         let mut gate = std::mem::take(&mut self.gate);
-        gate.tokens_after_stop = self.spent_at_stop.map_or(0, |at| spent.tokens - at);
+        gate.tokens_after_stop = gate.spent_at_stop().map_or(0, |at| spent.tokens.saturating_sub(at));
+        gate.unspent_tokens = if self.obeying { self.meter.lent().tokens.saturating_sub(spent.tokens) } else { 0 };
         let (answer, explanation, confidence) = match finish {
             Some(finish) => (Some(finish.answer), finish.explanation, finish.confidence),
             None => (None, None, None),

@@ -54,6 +54,20 @@ pub enum ReportError {
         /// Of these, how many were right.
         right_stops: u32,
     },
+    /// A record whose gate has more of a part than of the whole.
+    #[error(
+        "expected no more {what} than there are in the gate's tally of {key}, got {part} of {whole}: rebuild the records from the ledger"
+    )]
+    GateWorth {
+        /// Which episode.
+        key: EpisodeKey,
+        /// What is counted among what.
+        what: &'static str,
+        /// The part.
+        part: u32,
+        /// The whole.
+        whole: u32,
+    },
     /// Two runs that do not ask the same of the same corpus.
     #[error("expected two runs over the same questions and data, got: {}; accept by name what is meant to differ", Listed(.0))]
     NotComparable(Vec<Difference>),

@@ -111,13 +111,23 @@ impl Plan {
 
 fn check_gate(record: &EpisodeRecord) -> Result<(), ReportError> {
     let gate = record.gate;
-    if gate.asked >= gate.stops && gate.stops >= gate.right_stops {
-        return Ok(());
+    if gate.asked < gate.stops || gate.stops < gate.right_stops {
+        return Err(ReportError::GateTally {
+            key: record.key.clone(),
+            asked: gate.asked,
+            stops: gate.stops,
+            right_stops: gate.right_stops,
+        });
     }
-    Err(ReportError::GateTally {
-        key: record.key.clone(),
-        asked: gate.asked,
-        stops: gate.stops,
-        right_stops: gate.right_stops,
-    })
+    let worth = gate.worth;
+    let parts = [
+        ("unreadable answers among those asked for", worth.unreadable, gate.asked),
+        ("STOPs that can be judged among STOPs", worth.judged_stops, gate.stops),
+        ("premature STOPs among those that can be judged", worth.premature_stops, worth.judged_stops),
+        ("workers stopped when it was due among those due", worth.stopped_when_due, worth.due_workers),
+    ];
+    match parts.into_iter().find(|(_, part, whole)| part > whole) {
+        Some((what, part, whole)) => Err(ReportError::GateWorth { key: record.key.clone(), what, part, whole }),
+        None => Ok(()),
+    }
 }

@@ -2,6 +2,7 @@
 //! placed exactly once; both denominators are always given. Refuses to know how any of it is shown.
 
 pub mod behaviour;
+pub mod gate;
 pub mod outcomes;
 pub mod over_rounds;
 pub mod spending;
@@ -12,8 +13,10 @@ use crate::statistics::bootstrap::RESAMPLES;
 use crate::statistics::calibration::{BINS, Calibration, Confident, calibration};
 use crate::statistics::citations::{Citations, citations};
 use crate::statistics::proportion::Rate;
-use behaviour::{Activity, GateSummary, Latency, Retrieval};
+use behaviour::{Activity, Latency, Retrieval};
+use gate::GateSummary;
 use legwork_protocol::budget::Amount;
+use legwork_protocol::profile::GateMode;
 use legwork_protocol::record::EpisodeRecord;
 use outcomes::{FailureCause, OutcomeCounts};
 use over_rounds::OverRounds;
@@ -27,6 +30,8 @@ pub struct SummaryOptions {
     pub worker_budget: Option<Amount>,
     /// What the coordinator was lent for itself.
     pub coordinator_budget: Option<Amount>,
+    /// Whether a gate was asked and obeyed, if that is to be told.
+    pub gate: Option<GateMode>,
     /// Bins of the corrected calibration error.
     pub calibration_bins: usize,
     /// Seed of the bootstrap over rounds.
@@ -37,7 +42,14 @@ pub struct SummaryOptions {
 
 impl Default for SummaryOptions {
     fn default() -> Self {
-        Self { worker_budget: None, coordinator_budget: None, calibration_bins: BINS, seed: 42, resamples: RESAMPLES }
+        Self {
+            worker_budget: None,
+            coordinator_budget: None,
+            gate: None,
+            calibration_bins: BINS,
+            seed: 42,
+            resamples: RESAMPLES,
+        }
     }
 }
 
@@ -68,7 +80,7 @@ pub struct Summary {
     pub citations: Citations,
     /// Calibration of graded answers.
     pub calibration: Calibration,
-    /// Only when a gate was asked.
+    /// Only when a gate was asked, or was to be.
     pub gate: Option<GateSummary>,
 }
 
@@ -109,7 +121,7 @@ pub fn summarise(plan: &Plan, records: &[EpisodeRecord], options: &SummaryOption
             ran.iter().filter_map(|record| Some((record.answer.as_deref()?, record.evidence.as_slice()))),
         ),
         calibration: calibration(&confidences(&ran), options.calibration_bins),
-        gate: behaviour::gate(&ran),
+        gate: gate::gate(&ran, options.gate),
     })
 }
 

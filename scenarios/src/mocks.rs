@@ -15,7 +15,7 @@ mod worker;
 
 pub use board::RecordingBoard;
 pub use coordinator::{Line, Lines, MockCoordinator, Move};
-pub use gate::{ConstantGate, MockGateModel};
+pub use gate::{ConstantGate, GATE_TOKENS, MockGate, MockGateModel};
 pub use grader::ConstantGrader;
 pub use inference::MockInference;
 pub use instant::InstantModel;

@@ -12,13 +12,16 @@ use legwork_protocol::coordinator::Script;
 use legwork_protocol::gate::GateDecision;
 use legwork_protocol::retrieval::Page;
 use legwork_scenarios::mocks::{
-    ConstantGate, ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, OracleWorker,
+    ConstantGate, ConstantGrader, FixedLibrary, GoldLibrary, Lines, MockCoordinator, MockGate, OracleWorker,
 };
 use std::path::Path;
 use std::sync::Arc;
 
 /// The largest script, in bytes.
 const SCRIPT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Draws when a gate that knows is wrong.
+const KNOWING_SEED: u64 = 42;
 
 /// Casts every role. A role that is a mock makes the whole run a mock's.
 ///
@@ -59,7 +62,16 @@ pub fn assemble_cast(
         "gate" => {}
         "mock:stop" => cast.gate = ConstantGate(GateDecision::Stop).role(),
         "mock:continue" => cast.gate = ConstantGate(GateDecision::Continue).role(),
-        other => return Err(nobody("cast.gate", other, "gate, mock:stop or mock:continue")),
+        other => match other.strip_prefix("mock:knowing:").and_then(|rate| rate.parse().ok()) {
+            Some(rate) if (0.0..=1.0).contains(&rate) => {
+                let questions: Vec<_> = world.all_questions.iter().map(|question| (**question).clone()).collect();
+                cast.gate = MockGate::knowing(&questions, rate, KNOWING_SEED).role();
+            }
+            _ => {
+                let known = "gate, mock:stop, mock:continue or mock:knowing:RATE with a rate from 0 to 1";
+                return Err(nobody("cast.gate", other, known));
+            }
+        },
     }
     match settings.coordinator.split_once(':') {
         None if settings.coordinator == "mind" => {}

@@ -204,7 +204,7 @@ pub struct CastSettings {
     pub retriever: String,
     /// `grader`, `mock:correct`, `mock:wrong` or `mock:silent`.
     pub grader: String,
-    /// `gate`, `mock:stop` or `mock:continue`.
+    /// `gate`, `mock:stop`, `mock:continue`, or `mock:knowing:RATE`, which is right about when to stop so often.
     pub gate: String,
 }
 

@@ -3,9 +3,9 @@
 use super::walk::{EpisodeView, Talk, Walk};
 use super::{Episodes, Options};
 use legwork_protocol::coordinator::AnswerEnd;
-use legwork_protocol::grading::exact_match;
+use legwork_protocol::gate::Hindsight;
 use legwork_protocol::id::Scope;
-use legwork_protocol::profile::{CoordinatorKind, ExactRule};
+use legwork_protocol::profile::CoordinatorKind;
 use legwork_protocol::worker::{ReportStatus, WorkerReport};
 use legwork_training::trajectory::Metadata;
 use legwork_worlds::contamination::question_hash;
@@ -83,11 +83,16 @@ fn concluded_rightly(walk: &Walk<'_>, episode: &EpisodeView, report: &WorkerRepo
         return true;
     }
     let said = report.answer.as_deref().unwrap_or_default();
-    let judged: Vec<String> = episode.record.iter().filter_map(|record| record.answer.clone()).collect();
-    exact_match(ExactRule::Strict, said, &episode.question.answers) || exact_match(ExactRule::Strict, said, &judged)
+    hindsight(episode).is_some_and(|after| after.is_right(said) == Some(true))
 }
 
-/// Where a row comes from.
+/// What an episode that has ended says of the candidates in it.
+pub(super) fn hindsight(episode: &EpisodeView) -> Option<Hindsight<'_>> {
+    let record = episode.record.as_ref()?;
+    Some(Hindsight::new(&episode.question, record.outcome, record.answer.as_deref()))
+}
+
+/// Where a row comes from that is a worker's conversation.
 pub(super) fn metadata(
     walk: &Walk<'_>,
     episode: &EpisodeView,
@@ -95,16 +100,27 @@ pub(super) fn metadata(
     source: Source,
     options: &Options,
 ) -> Metadata {
+    of_scope(walk, episode, (talk.scope, talk.turns.len()), source.name(), options)
+}
+
+/// Where a row comes from: of which machine of which episode, after so many turns, and what kind of row it is.
+pub(super) fn of_scope(
+    walk: &Walk<'_>,
+    episode: &EpisodeView,
+    (scope, turns): (Scope, usize),
+    source: &str,
+    options: &Options,
+) -> Metadata {
     Metadata {
         question_hash: Some(question_hash(&episode.question.text)),
         run: Some(walk.manifest.run.clone()),
         episode: Some(episode.key.question.to_string()),
         round: Some(episode.key.round),
-        scope: Some(talk.scope.to_string()),
-        turns: Some(u32::try_from(talk.turns.len()).unwrap_or(u32::MAX)),
+        scope: Some(scope.to_string()),
+        turns: Some(u32::try_from(turns).unwrap_or(u32::MAX)),
         outcome: Some(episode.outcome().to_owned()),
         split: options.split.clone(),
-        source: Some(source.name().to_owned()),
+        source: Some(source.to_owned()),
         other: serde_json::Map::new(),
     }
 }

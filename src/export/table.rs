@@ -11,7 +11,7 @@ use legwork_protocol::record::EpisodeRecord;
 use std::collections::HashSet;
 use std::path::Path;
 
-const COLUMNS: [&str; 36] = [
+const COLUMNS: [&str; 43] = [
     "question",
     "round",
     "tier",
@@ -47,6 +47,13 @@ const COLUMNS: [&str; 36] = [
     "gate_stops",
     "gate_right_stops",
     "gate_tokens_after_stop",
+    "gate_unreadable",
+    "gate_tokens",
+    "gate_judged_stops",
+    "gate_premature_stops",
+    "gate_due_workers",
+    "gate_stopped_when_due",
+    "gate_unspent_tokens",
     "wall_ms",
 ];
 
@@ -117,7 +124,11 @@ fn counts(record: &EpisodeRecord) -> Vec<String> {
     cells.extend([record.gold.len().to_string(), among(&record.gold)]);
     cells.extend([record.evidence.len().to_string(), among(&record.evidence)]);
     cells.extend([gate.asked, gate.stops, gate.right_stops].iter().map(u32::to_string));
-    cells.push(gate.tokens_after_stop.to_string());
+    let worth = &gate.worth;
+    cells.extend([gate.tokens_after_stop, u64::from(worth.unreadable), worth.tokens].iter().map(u64::to_string));
+    let stops = [worth.judged_stops, worth.premature_stops, worth.due_workers, worth.stopped_when_due];
+    cells.extend(stops.iter().map(u32::to_string));
+    cells.push(worth.unspent_tokens.to_string());
     cells
 }
 

@@ -1,3 +1,4 @@
+mod gate;
 mod play;
 
 use super::*;
@@ -340,9 +341,9 @@ fn a_table_has_a_line_for_every_planned_episode_and_no_formula() {
     assert!(lines[1].starts_with("q1,0,easy,correct,,1,Ada Lovelace,exact_match,90,0,"), "{}", lines[1]);
     assert!(lines[2].starts_with("q2,0,easy,wrong,,0,\"'=Bob, \"\"the\"\" other\",exact_match,"), "{}", lines[2]);
     assert!(lines[3].starts_with("q 3,0,hard,failed,unreachable,0,,,,,"), "{}", lines[3]);
-    assert_eq!(lines[4], format!("q4,0,hard,not ended{}", ",".repeat(32)));
+    assert_eq!(lines[4], format!("q4,0,hard,not ended{}", ",".repeat(39)));
     let columns = lines[0].split(',').count();
-    assert_eq!((columns, lines[1].split(',').count(), lines[4].split(',').count()), (36, 36, 36));
+    assert_eq!((columns, lines[1].split(',').count(), lines[4].split(',').count()), (43, 43, 43));
     assert!(!table.contains("Which answer"), "questions are not in it");
 }
 
@@ -419,5 +420,5 @@ fn every_format_has_a_name_that_is_read_back() {
         assert_eq!(serde_json::to_value(format).unwrap(), format.name());
     }
     let refused = "parquet".parse::<Format>().unwrap_err().to_string();
-    assert!(refused.starts_with("there is no format `parquet`; known are trajectories, token-ids"), "{refused}");
+    assert!(refused.starts_with("there is no format `parquet`; known are trajectories, token-ids, gate"), "{refused}");
 }

@@ -131,8 +131,16 @@ impl<'a> Walk<'a> {
 
     /// The conversations of an episode's workers, in order.
     pub(super) fn workers<'e>(&self, episode: &'e EpisodeView) -> impl Iterator<Item = Talk<'e>> {
+        self.worker_events(episode).map(|(scope, events)| self.worker(scope, events))
+    }
+
+    /// The events of an episode's workers, in order.
+    pub(super) fn worker_events<'e>(
+        &self,
+        episode: &'e EpisodeView,
+    ) -> impl Iterator<Item = (Scope, &'e [RecordedEvent])> {
         let workers = episode.history.iter().filter(|(scope, _)| matches!(scope, Scope::Worker(_)));
-        workers.map(|(scope, events)| self.worker(*scope, events))
+        workers.map(|(scope, events)| (*scope, events.as_slice()))
     }
 
     /// The conversation of an episode's coordinator, if a model coordinates.

@@ -2,16 +2,19 @@
 
 use super::report::folder;
 use super::{Ended, VerbError, output};
-use crate::export::{Episodes, Format, Options, export};
+use crate::export::{Episodes, Format, GateRows, Options, export};
 use crate::runs::OpenRun;
 use clap::Args;
 use std::path::PathBuf;
 
 /// Writes a run for other tools.
 #[derive(Debug, Args)]
-#[command(after_help = "Formats: trajectories, token-ids, browsecomp-plus (a folder), foldagent, trec, inspect, csv
+#[command(
+    after_help = "Formats: trajectories, token-ids, gate, browsecomp-plus (a folder), foldagent, trec, inspect, csv
 Example:
-  legwork ledger export trajectories runs/mine --out sft.jsonl --split train")]
+  legwork ledger export trajectories runs/mine --out sft.jsonl --split train
+  legwork ledger export gate runs/mine --out gate.jsonl --split train --repeat-hard 2"
+)]
 pub(super) struct ExportArgs {
     /// The format.
     format: Format,
@@ -20,7 +23,7 @@ pub(super) struct ExportArgs {
     /// The file, or for browsecomp-plus the folder, to write.
     #[arg(long)]
     out: PathBuf,
-    /// Rows of all ended episodes, not only of correct ones.
+    /// Chat and token rows of all ended episodes, not only of correct ones.
     #[arg(long)]
     all: bool,
     /// Keep workers that concluded wrongly in an episode that was right, their last report out of the loss.
@@ -32,6 +35,12 @@ pub(super) struct ExportArgs {
     /// The part of the question set that the run was made over, for the rows' lineage.
     #[arg(long)]
     split: Option<String>,
+    /// Of gate rows: draws the wording of each reason.
+    #[arg(long, default_value_t = GateRows::default().seed)]
+    seed: u64,
+    /// Of gate rows: times that each hard one is written.
+    #[arg(long, default_value_t = GateRows::default().repeat_hard)]
+    repeat_hard: u32,
     /// Replace a file that is there.
     #[arg(long)]
     overwrite: bool,
@@ -48,14 +57,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<Ended, VerbError> {
         round: args.round,
         split: args.split.clone(),
         overwrite: args.overwrite,
+        gate: GateRows { seed: args.seed, repeat_hard: args.repeat_hard },
     };
     let summary = export(&run.reader, args.format, &args.out, &options)?;
     if args.json {
-        let left_out: serde_json::Map<_, _> =
-            summary.left_out.iter().map(|(why, count)| ((*why).to_owned(), (*count).into())).collect();
         output::print_json(&serde_json::json!({
             "format": summary.format.name(), "out": summary.out, "planned": summary.planned, "ended": summary.ended,
-            "written": summary.written, "left_out": left_out, "holds_plain_text": summary.holds_plain_text,
+            "written": summary.written, "kinds": summary.kinds, "left_out": summary.left_out, "holds_plain_text": summary.holds_plain_text,
         }));
         return Ok(Ended::Done);
     }
@@ -66,6 +74,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<Ended, VerbError> {
         summary.ended,
         summary.planned
     ));
+    summary.kinds.iter().for_each(|(kind, count)| output::print(&format!("  {count}: {kind}")));
     summary.left_out.iter().for_each(|(why, count)| output::print(&format!("  left out: {count} ({why})")));
     if summary.holds_plain_text {
         output::note("it holds questions and answers as plain text: do not publish it if they are of a test set");

@@ -107,6 +107,33 @@ pub enum TrajectoryError {
         /// What is wrong and the cure.
         problem: String,
     },
+    /// A table that is damaged, or has other columns.
+    #[error("{file}: expected {expected}, got {got}; write the table again, or give the file that was meant")]
+    BadTable {
+        /// The file.
+        file: String,
+        /// What a table is.
+        expected: &'static str,
+        /// What came.
+        got: String,
+    },
+}
+
+impl TrajectoryError {
+    /// Where it is wrong, if a row is.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::TooLong { place, .. }
+            | Self::NotUtf8 { place, .. }
+            | Self::TornLine { place, .. }
+            | Self::BlankLine { place }
+            | Self::LoneSurrogate { place, .. }
+            | Self::NotFinite { place, .. }
+            | Self::BadRow { place, .. }
+            | Self::Contradiction { place, .. } => Some(place),
+            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::BadTable { .. } => None,
+        }
+    }
 }
 
 /// What can go wrong with training itself.

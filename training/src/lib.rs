@@ -1,14 +1,31 @@
-//! What is trained on: rows of chat and rows of token ids, with what each of them may say, and their files.
+//! What is trained on: rows of chat and rows of token ids, with what each of them may say, and their files; and what learns
+//! from them: a decoder's own way back, its update, its part on each rank, its checkpoints.
 //!
-//! It refuses to know runs, ledgers and models: rows come in from whoever made them.
+//! It refuses to know runs and ledgers: rows come in from whoever made them.
 
 mod error;
 mod jsonl;
 
+pub mod audit;
+pub mod batch;
+pub mod checkpoint;
+pub mod course;
+pub mod decoder_rank;
+pub mod export;
+pub mod init;
+pub mod mask;
+pub mod mix;
+pub mod network;
 pub mod pack;
 pub mod rank;
+pub mod rows;
 pub mod sample;
+pub mod schedule;
+pub mod shard;
+pub mod shuffle;
+pub mod slots;
 pub mod tensor;
+pub mod tensorboard;
 pub mod trajectory;
 
 pub use error::{Place, TrainingError, TrajectoryError};

@@ -64,14 +64,7 @@ impl Manifest {
 
     /// What differs, in a stable order, but for names and times that identify the run itself.
     pub fn differences(&self, is: &Manifest) -> Vec<Difference> {
-        let (was, is) = (self.flat(), is.flat());
-        let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-        let value = |of: &BTreeMap<String, String>, name: &String| of.get(name).cloned().unwrap_or("absent".into());
-        names
-            .into_iter()
-            .map(|name| Difference { name: name.clone(), was: value(&was, name), is: value(&is, name) })
-            .filter(|difference| difference.was != difference.is)
-            .collect()
+        differences(&self.flat(), &is.flat())
     }
 
     fn flat(&self) -> BTreeMap<String, String> {
@@ -85,7 +78,19 @@ impl Manifest {
     }
 }
 
-fn flatten(path: &str, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
+/// What differs between two flattened manifests, in a stable order.
+pub(crate) fn differences(was: &BTreeMap<String, String>, is: &BTreeMap<String, String>) -> Vec<Difference> {
+    let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let value = |of: &BTreeMap<String, String>, name: &String| of.get(name).cloned().unwrap_or("absent".into());
+    names
+        .into_iter()
+        .map(|name| Difference { name: name.clone(), was: value(was, name), is: value(is, name) })
+        .filter(|difference| difference.was != difference.is)
+        .collect()
+}
+
+/// A value's leaves by their dotted paths.
+pub(crate) fn flatten(path: &str, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
     match value {
         serde_json::Value::Object(map) => {
             for (name, value) in map {

@@ -3,6 +3,7 @@
 //! It refuses to know models.
 
 use super::attend::{PagedCache, attend};
+use super::group::{FromDouble, Member, Reduce};
 use super::linear::linear;
 use super::panel::Level;
 use super::rowwise;
@@ -11,32 +12,54 @@ use super::unpack::unpack;
 use crate::batch::{Batch, PAGE_TOKENS};
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
+use std::sync::Arc;
 
 /// Bytes of the largest buffer: more than any machine that this runs on has.
 const BUFFER_MAX_BYTES: u128 = 1 << 42;
 /// Rows from which work on single rows is spread over threads.
 const SPREAD_ROWS: usize = 8;
 
-/// The processor.
-#[derive(Clone, Copy, Debug)]
+/// The processor, alone or as one rank of a group.
+#[derive(Clone, Debug)]
 pub struct Cpu {
     level: Level,
+    member: Option<Arc<Member>>,
 }
 
 impl Cpu {
     /// The processor at its widest level.
     pub fn new() -> Self {
-        Self { level: Level::detect() }
+        Self::at(Level::detect())
     }
 
     /// The processor at a stated level, which it must have.
     pub fn at(level: Level) -> Self {
-        Self { level }
+        Self { level, member: None }
+    }
+
+    /// The same as one rank of a group. All clones are this one rank, which leaves the group with the last of them.
+    pub fn with_member(self, member: Member) -> Self {
+        Self { member: Some(Arc::new(member)), ..self }
     }
 
     /// The level that it computes at.
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// Its place in a group.
+    pub fn member(&self) -> Option<&Member> {
+        self.member.as_deref()
+    }
+
+    /// Makes numbers those of all ranks together; alone, they are.
+    pub(super) fn meet<T: Copy + Into<f64> + FromDouble>(
+        &self,
+        op: &'static str,
+        reduce: Reduce,
+        values: &mut [T],
+    ) -> Result<(), OpsError> {
+        self.member.as_ref().map_or(Ok(()), |member| member.meet(op, reduce, values))
     }
 }
 
@@ -98,7 +121,8 @@ pub struct CpuMatrix {
     cols: usize,
 }
 
-fn room(what: &'static str, values: u128) -> Result<(), OpsError> {
+/// That there is room for so many values of four bytes.
+pub(super) fn room(what: &'static str, values: u128) -> Result<(), OpsError> {
     let bytes = values.saturating_mul(4);
     if bytes > BUFFER_MAX_BYTES { Err(OpsError::Memory { what, bytes }) } else { Ok(()) }
 }
@@ -300,8 +324,8 @@ impl Ops for Cpu {
         Ok(())
     }
 
-    fn all_reduce(&self, _x: &mut CpuRows) -> Result<(), OpsError> {
-        Ok(())
+    fn all_reduce(&self, x: &mut CpuRows) -> Result<(), OpsError> {
+        self.meet("all_reduce", Reduce::Sum, x.values_mut())
     }
 
     fn page_bytes(&self, cache: &PagedCache) -> usize {

@@ -38,6 +38,7 @@ macro_rules! at_each_level {
         }
     };
 }
+pub(super) use at_each_level;
 
 at_each_level!(
     /// `out = x / sqrt(mean(x²) + eps) * weight`.
@@ -133,7 +134,7 @@ fn scale_of(x: &mut [f32], factor: f32) {
 }
 
 #[inline(always)]
-fn squares_of(x: &[f32]) -> f32 {
+pub(super) fn squares_of(x: &[f32]) -> f32 {
     sum_of(x, |x| x * x)
 }
 
@@ -225,7 +226,7 @@ fn rotate_halves_of(head: &mut [f32], cos: &[f32], sin: &[f32]) {
 /// The exponential without branches, to two units in the last place: `2^n * exp(r)` with `|r| <= ln 2 / 2` and the fit of
 /// Cephes' `expf`. What would be less than the least normal number is zero; NaN stays NaN.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(super) fn exp(x: f32) -> f32 {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     let bounded = x.clamp(-88.0, 88.7);
@@ -243,9 +244,10 @@ fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { value }
 }
 
+/// The sum wraps so that it vectorises where overflow is checked too; it never does for what [`exp`] asks.
 #[inline(always)]
 fn power_of_two(n: f32) -> f32 {
-    f32::from_bits(((n as i32 + 127) as u32) << 23)
+    f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23)
 }
 
 #[cfg(test)]

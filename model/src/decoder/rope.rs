@@ -5,6 +5,13 @@ use crate::config::{DecoderConfig, RopeScaling};
 use legwork_kernels::Rope;
 use std::f64::consts::PI;
 
+impl DecoderConfig {
+    /// How positions turn heads, as every backend takes it.
+    pub fn rotation(&self) -> Rope {
+        of(self)
+    }
+}
+
 pub(super) fn of(config: &DecoderConfig) -> Rope {
     let (dim, rope) = (config.head_dim, &config.rope);
     let plain: Vec<f32> = (0..dim / 2)

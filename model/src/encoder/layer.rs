@@ -31,7 +31,7 @@ pub(super) struct LayerNorm {
 
 impl Layer {
     pub(super) fn load(
-        cpu: Cpu,
+        cpu: &Cpu,
         config: &EncoderConfig,
         weights: &mut Weights,
         layer: usize,
@@ -52,7 +52,7 @@ impl Layer {
 
 impl Linear {
     /// Projections of one shape, one below the other.
-    fn load(cpu: Cpu, weights: &mut Weights, names: &[String], shape: [usize; 2]) -> Result<Self, ModelError> {
+    fn load(cpu: &Cpu, weights: &mut Weights, names: &[String], shape: [usize; 2]) -> Result<Self, ModelError> {
         let (mut parts, mut bias) = (Vec::new(), Vec::new());
         for name in names {
             parts.push(weights.take(&format!("{name}.weight"), shape)?);

@@ -63,7 +63,7 @@ impl PreTokenizer {
         })
     }
 
-    fn build(self) -> tokenizers::Result<PreTokenizerWrapper> {
+    pub(super) fn build(self) -> tokenizers::Result<PreTokenizerWrapper> {
         // Contractions, a word with one sign before it, digits, signs with their line ends, line ends, blanks. Qwen's and
         // Llama's rules differ in the digits alone.
         let by_regex = |digits: &str| -> tokenizers::Result<PreTokenizerWrapper> {

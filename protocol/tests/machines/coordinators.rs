@@ -6,9 +6,10 @@ use legwork_protocol::coordinator::{
     AnswerEnd, Coordinator, CoordinatorEffect, CoordinatorEvent, FinalAnswer, Script, coordinator,
 };
 use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::gate::GateNotes;
 use legwork_protocol::profile::{CoordinatorKind, Profile};
 use legwork_protocol::question::Question;
-use legwork_protocol::worker::{GateNotes, ReportStatus, WorkerReport};
+use legwork_protocol::worker::{ReportStatus, WorkerReport};
 
 fn mind(kind: CoordinatorKind, change: impl FnOnce(&mut Profile), script: Option<&Script>) -> Box<dyn Coordinator> {
     let profile = profile(|p| {

@@ -4,6 +4,7 @@
 mod coordinators;
 mod episodes;
 mod folds;
+mod gates;
 mod workers;
 
 use legwork_protocol::environment::Observed;

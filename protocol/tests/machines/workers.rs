@@ -1,12 +1,11 @@
-//! The worker's machine: turns, budgets, the wrap-up, failures and the gate.
+//! The worker's machine: turns, budgets, the wrap-up and failures. The gate has a file of its own.
 
 use crate::{call, observed, profile, said};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::environment::Observed;
 use legwork_protocol::failure::{Failure, FailureKind};
-use legwork_protocol::gate::{GateDecision, GateSaid};
 use legwork_protocol::machine::effect_digest;
-use legwork_protocol::profile::{GateMode, Profile};
+use legwork_protocol::profile::Profile;
 use legwork_protocol::worker::{Brief, ReportStatus, Worker, WorkerEffect, WorkerEvent, WorkerReport};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -128,24 +127,6 @@ fn thinking_stays_or_goes_by_profile() {
         let said = &worker.conversation().messages()[2].content;
         assert_eq!(said.contains("<think>"), expected);
         assert!(said.contains("<function=search>"));
-    }
-}
-
-#[test]
-fn a_gate_in_shadow_is_asked_and_not_obeyed_and_one_that_is_on_is() {
-    let stop = GateSaid { decision: GateDecision::Stop, answer: Some("Ada".into()), ..GateSaid::unreadable() };
-    for (mode, wraps_up) in [(GateMode::Shadow, false), (GateMode::On, true)] {
-        let profile = profile(|p| p.gate.mode = mode);
-        let (mut worker, _) = briefed(&profile, full(&profile));
-        generated(&mut worker, &call("search", &[("query", "a")]), 10);
-        assert_eq!(observe(&mut worker, 10), Some(WorkerEffect::AskGate));
-        let next = worker.apply(&WorkerEvent::GateSaid(stop.clone()));
-        assert!(matches!(next, Some(WorkerEffect::Generate(_))));
-        let last = &worker.conversation().messages().last().unwrap().content;
-        assert_eq!(last.contains("last turn"), wraps_up, "{mode:?}");
-        let report = report(generated(&mut worker, &call("finish", &[("answer", "Ada")]), 12));
-        assert_eq!((report.gate.asked, report.gate.stops.len()), (1, 1));
-        assert!(report.gate.tokens_after_stop >= 12);
     }
 }
 

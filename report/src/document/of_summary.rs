@@ -1,5 +1,6 @@
 //! The report of one run: which tables and plots a summary becomes, and the sentences beside them.
 
+mod gate;
 mod measures;
 
 use super::plot::{Plot, Stacked, WhiskerRow, Whiskers};
@@ -8,7 +9,8 @@ use crate::number::{UNDEFINED, count, money, percent};
 use crate::provenance::Provenance;
 use crate::summary::outcomes::KINDS;
 use crate::summary::{Summary, TierRow};
-use measures::{calibration, gate, latency, over_rounds, searching, spending};
+use gate::gate;
+use measures::{calibration, latency, over_rounds, searching, spending};
 
 /// Characters of a failure's own words that a table shows; JSON holds them all.
 const EXAMPLE_MAX: usize = 240;

@@ -1,8 +1,7 @@
-//! What workers and gate did and how long serving took: counters and averages over records, each
+//! What workers did and how long serving took: counters and averages over records, each
 //! with what it divides by.
 
 use super::spending::sum;
-use crate::number::Finite;
 use crate::statistics::percentile::nearest_rank;
 use crate::statistics::recall::{MeanRecall, mean_recall, recall};
 use legwork_protocol::id::DocId;
@@ -68,31 +67,6 @@ pub struct Retrieval {
     pub gold_opened: MeanRecall,
 }
 
-/// What a gate was worth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GateSummary {
-    /// Episodes in which it was asked.
-    pub episodes: u64,
-    /// Times asked.
-    pub asked: u64,
-    /// Times it said STOP.
-    pub stops: u64,
-    /// STOPs at which the worker's answer was right.
-    pub right_stops: u64,
-    /// Right STOPs among STOPs.
-    pub precision: Option<Finite>,
-    /// Of the episodes that asked it and ended correct, those with a right STOP, counted.
-    pub found: u64,
-    /// Episodes that asked it and ended correct.
-    pub findable: u64,
-    /// The share of those two.
-    pub recall: Option<Finite>,
-    /// Tokens that workers spent after the first STOP: what obeying would have saved.
-    pub tokens_after_stop: u64,
-    /// These as a share of all that workers spent in these episodes.
-    pub saved_share: Option<Finite>,
-}
-
 pub(super) fn activity(ran: &[&EpisodeRecord]) -> Activity {
     Activity {
         episodes: ran.len() as u64,
@@ -136,30 +110,4 @@ pub(super) fn retrieval(ran: &[&EpisodeRecord]) -> Retrieval {
         evidence_opened: over(|record| &record.opened, |record| &record.evidence),
         gold_opened: over(|record| &record.opened, |record| &record.gold),
     }
-}
-
-pub(super) fn gate(ran: &[&EpisodeRecord]) -> Option<GateSummary> {
-    let asked: Vec<&EpisodeRecord> = ran.iter().copied().filter(|record| record.gate.asked > 0).collect();
-    if asked.is_empty() {
-        return None;
-    }
-    let stops = sum(&asked, |record| record.gate.stops);
-    let right_stops = sum(&asked, |record| record.gate.right_stops);
-    let correct = || asked.iter().filter(|record| record.outcome.is_correct());
-    let findable = correct().count() as u64;
-    let found = correct().filter(|record| record.gate.right_stops > 0).count() as u64;
-    let add = |of: fn(&EpisodeRecord) -> u64| asked.iter().fold(0u64, |sum, record| sum.saturating_add(of(record)));
-    let tokens_after_stop = add(|record| record.gate.tokens_after_stop);
-    Some(GateSummary {
-        episodes: asked.len() as u64,
-        asked: sum(&asked, |record| record.gate.asked),
-        stops,
-        right_stops,
-        precision: Finite::ratio(right_stops, stops),
-        found,
-        findable,
-        recall: Finite::ratio(found, findable),
-        tokens_after_stop,
-        saved_share: Finite::ratio(tokens_after_stop, add(|record| record.workers_spent.tokens)),
-    })
 }

@@ -4,9 +4,10 @@
 use crate::support::{card, key, plan_of, provenance, rounds, verdict};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::gate::{GateTally, GateWorth};
 use legwork_protocol::id::DocId;
 use legwork_protocol::outcome::Outcome;
-use legwork_protocol::record::{EpisodeRecord, GateTally};
+use legwork_protocol::record::EpisodeRecord;
 use legwork_report::agreement::NoiseSamples;
 use legwork_report::{
     Charset, CompareOptions, Format, Grading, Plan, Provenance, Run, Summary, SummaryOptions, agreement, compare,
@@ -63,8 +64,23 @@ fn lived(mut record: EpisodeRecord, seed: u64) -> EpisodeRecord {
     record.retrieved = docs(seed * 10 + noise(seed * 11, 4), 12);
     record.opened = docs(seed * 10 + noise(seed * 11, 4), 2);
     record.answer = Some(format!("The answer is so [{}] and so [1987].", seed * 10 + 1));
-    record.gate =
-        GateTally { asked: turns, stops: u32::from(!exhausted), right_stops: u32::from(right), tokens_after_stop: 500 };
+    let (stopped, right_stops) = (u32::from(!exhausted), u32::from(right));
+    record.gate = GateTally {
+        asked: turns,
+        stops: stopped,
+        right_stops,
+        tokens_after_stop: 500,
+        worth: GateWorth {
+            unreadable: u32::from(seed.is_multiple_of(11)),
+            tokens: u64::from(turns) * 90,
+            judged_stops: stopped,
+            premature_stops: stopped - right_stops,
+            due_workers: right_stops,
+            stopped_when_due: right_stops * u32::from(!seed.is_multiple_of(5)),
+            tokens_after_due: u64::from(right_stops) * 700,
+            unspent_tokens: 0,
+        },
+    };
     record.turn_served_ms = (0..u64::from(turns)).map(|turn| 250 + noise(seed * 31 + turn, 2_400)).collect();
     record
 }

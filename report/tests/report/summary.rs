@@ -3,9 +3,11 @@
 use crate::support::{every_outcome, key, plan, plan_of, record, rounds, verdict};
 use legwork_protocol::budget::Amount;
 use legwork_protocol::failure::FailureKind;
+use legwork_protocol::gate::{GateTally, GateWorth};
 use legwork_protocol::id::DocId;
 use legwork_protocol::outcome::Outcome;
-use legwork_protocol::record::{EpisodeRecord, GateTally};
+use legwork_protocol::profile::GateMode;
+use legwork_protocol::record::EpisodeRecord;
 use legwork_report::number::percent;
 use legwork_report::{Charset, Format, ReportError, Summary, SummaryOptions, render, summarise};
 use proptest::prelude::*;
@@ -71,8 +73,11 @@ fn records_outside_the_plan_are_refused() {
     );
     assert!(matches!(refused(&[record("1", "hard", Outcome::Correct)]), ReportError::OtherTier { .. }));
     let mut gated = one();
-    gated.gate = GateTally { asked: 1, stops: 2, right_stops: 0, tokens_after_stop: 0 };
-    assert!(matches!(refused(&[gated]), ReportError::GateTally { .. }));
+    gated.gate = GateTally { asked: 1, stops: 2, ..GateTally::default() };
+    assert!(matches!(refused(&[gated.clone()]), ReportError::GateTally { .. }));
+    let worth = GateWorth { judged_stops: 1, premature_stops: 2, ..GateWorth::default() };
+    gated.gate = GateTally { asked: 2, stops: 2, worth, ..GateTally::default() };
+    assert!(matches!(refused(&[gated]), ReportError::GateWorth { part: 2, whole: 1, .. }));
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn a_gate_that_was_never_asked_is_not_reported() {
     assert_eq!(summary(&[record("1", "all", Outcome::Correct)]).gate, None);
     let gated = |id: &str, outcome, asked, stops, right_stops| {
         let mut record = record(id, "all", outcome);
-        record.gate = GateTally { asked, stops, right_stops, tokens_after_stop: 100 };
+        record.gate = GateTally { asked, stops, right_stops, tokens_after_stop: 100, ..GateTally::default() };
         record.workers_spent.tokens = 1_000;
         record
     };
@@ -160,6 +165,68 @@ fn a_gate_that_was_never_asked_is_not_reported() {
     assert_eq!(percent(gate.precision), "25.00 %");
     assert_eq!((gate.found, gate.findable), (1, 2));
     assert_eq!((gate.tokens_after_stop, percent(gate.saved_share)), (300, "10.00 %".to_owned()));
+    assert_eq!((gate.recall, gate.premature_rate), (None, None), "a record without moments does not say");
+}
+
+#[test]
+fn a_gates_worth_adds_up_and_is_shown_in_every_format() {
+    let gated = |id: &str, worth| {
+        let mut record = record(id, "all", Outcome::Correct);
+        record.gate = GateTally { asked: 5, stops: 4, right_stops: 3, tokens_after_stop: 150, worth };
+        record.workers_spent.tokens = 1_000;
+        record
+    };
+    let first = GateWorth {
+        unreadable: 1,
+        tokens: 240,
+        judged_stops: 4,
+        premature_stops: 1,
+        due_workers: 2,
+        stopped_when_due: 2,
+        tokens_after_due: 333,
+        unspent_tokens: 5_000,
+    };
+    let second = GateWorth { premature_stops: 2, stopped_when_due: 1, ..first };
+    let records = [gated("1", first), gated("2", second), record("3", "all", Outcome::Wrong)];
+    for (mode, said) in [
+        (GateMode::Shadow, ["Shadow: asked, never obeyed", "tokens after the first STOP"]),
+        (GateMode::On, ["left 10,000 tokens of their leases unspent", "tokens of the wrap-ups after STOP"]),
+    ] {
+        let options = SummaryOptions { gate: Some(mode), ..SummaryOptions::default() };
+        let summary = summarise(&plan_of(&records), &records, &options).unwrap();
+        let gate = summary.gate.unwrap();
+        assert_eq!((gate.episodes, gate.asked, gate.unreadable, gate.mode), (2, 10, 2, Some(mode)));
+        let figures =
+            [gate.precision, gate.premature_rate, gate.recall, gate.saved_share, gate.due_share, gate.cost_share];
+        // 6/8, 3/8, 3/4, 300/2000, 666/2000, 480/2000.
+        let expected = ["75.00 %", "37.50 %", "75.00 %", "15.00 %", "33.30 %", "24.00 %"];
+        assert_eq!(figures.map(percent), expected.map(str::to_owned));
+        for format in [Format::Text(Charset::Unicode), Format::Markdown, Format::Html] {
+            let shown = render(&summary, &[], format).unwrap();
+            let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+            for figure in expected.iter().chain(&said).chain(&["3/8", "6/8", "2 of the answers could not be read"]) {
+                assert!(flat.contains(figure), "{figure} is missing from\n{shown}");
+            }
+        }
+        let json: serde_json::Value = serde_json::from_str(&render(&summary, &[], Format::Json).unwrap()).unwrap();
+        assert_eq!(
+            (&json["report"]["gate"]["stopped_when_due"], &json["report"]["gate"]["tokens"]),
+            (&3.into(), &480.into())
+        );
+        assert_eq!(json["report"]["gate"]["mode"], serde_json::to_value(mode).unwrap());
+    }
+}
+
+#[test]
+fn a_gate_that_was_to_be_asked_is_reported_even_if_it_never_was_and_one_that_is_off_is_not() {
+    let records = [record("1", "all", Outcome::Correct)];
+    let gate = |mode| {
+        let options = SummaryOptions { gate: Some(mode), ..SummaryOptions::default() };
+        summarise(&plan_of(&records), &records, &options).unwrap().gate
+    };
+    assert_eq!(gate(GateMode::Off), None);
+    let asked = gate(GateMode::Shadow).unwrap();
+    assert_eq!((asked.asked, asked.precision, asked.cost_share), (0, None, None));
 }
 
 #[test]

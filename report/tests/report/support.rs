@@ -2,9 +2,10 @@
 
 use legwork_protocol::budget::Amount;
 use legwork_protocol::failure::{Failure, FailureKind};
+use legwork_protocol::gate::GateTally;
 use legwork_protocol::id::EpisodeKey;
 use legwork_protocol::outcome::{GradedBy, Outcome, Verdict};
-use legwork_protocol::record::{EpisodeRecord, GateTally};
+use legwork_protocol::record::EpisodeRecord;
 use legwork_report::{Digest, Plan, Provenance};
 
 /// Every way for an episode to end.

@@ -3,7 +3,8 @@
 use legwork_actors::episode::EpisodeMsg;
 use legwork_actors::worker::{WorkerArgs, WorkerMsg};
 use legwork_protocol::budget::Amount;
-use legwork_protocol::worker::{GateNotes, ReportStatus, WorkerReport};
+use legwork_protocol::gate::GateNotes;
+use legwork_protocol::worker::{ReportStatus, WorkerReport};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 

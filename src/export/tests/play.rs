@@ -211,7 +211,7 @@ impl Stage<'_> {
     }
 }
 
-/// Two documents for every query; every page is there.
+/// Two documents for every query, others for one that begins with `elsewhere`; every page is there.
 fn look_up(lookup: &Lookup) -> LookupAnswer {
     let page = |docid: &DocId| Page {
         docid: docid.clone(),
@@ -220,12 +220,13 @@ fn look_up(lookup: &Lookup) -> LookupAnswer {
         text: Arc::from(format!("the text of {docid}, \u{2028} with \"quotes\"")),
     };
     match lookup {
-        Lookup::Search { .. } => {
+        Lookup::Search { query, .. } => {
             let hit = |docid: &str| {
                 let Page { docid, url, title, text } = page(&docid.into());
                 Hit { docid, url, title, text, score: 1.0 }
             };
-            LookupAnswer::Found(SearchAnswer { hits: vec![hit("d2"), hit("d1")], degraded: false, served_ms: 1 })
+            let found = if query.starts_with("elsewhere") { ["d3", "d4"] } else { ["d2", "d1"] };
+            LookupAnswer::Found(SearchAnswer { hits: found.map(hit).to_vec(), degraded: false, served_ms: 1 })
         }
         Lookup::Open(PageRef::DocId(docid)) => LookupAnswer::Page(Some(page(docid))),
         Lookup::Open(PageRef::Url(_)) => LookupAnswer::Page(None),

@@ -191,7 +191,14 @@ fn null_or<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserialize
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
-    null_or(deserializer)
+    let read = |value: Value| serde_json::from_value(value).map_err(D::Error::custom);
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(Metadata::default()),
+        Value::String(text) if text.trim().is_empty() => Ok(Metadata::default()),
+        Value::String(text) => serde_json::from_str(&text)
+            .map_err(|error| D::Error::custom(format_args!("`metadata` is text that holds no json object: {error}"))),
+        other => read(other),
+    }
 }
 
 fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

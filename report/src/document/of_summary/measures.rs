@@ -1,5 +1,5 @@
 //! The sections of a run's report that tell how it was reached: rounds, budgets, searching,
-//! calibration, gate and latency.
+//! calibration and latency.
 
 use crate::document::plot::{Histogram, Plot};
 use crate::document::{Block, Figure, Section, Table, interval, of, plural};
@@ -7,7 +7,7 @@ use crate::number::{Finite, UNDEFINED, count, decimal, duration, money, percent,
 use crate::statistics::percentile;
 use crate::statistics::recall::MeanRecall;
 use crate::summary::Summary;
-use crate::summary::behaviour::{GateSummary, Percentiles};
+use crate::summary::behaviour::Percentiles;
 use crate::summary::over_rounds::OverRounds;
 use crate::summary::spending::RoleSpending;
 
@@ -193,21 +193,6 @@ pub(super) fn calibration(summary: &Summary) -> Section {
         }]
     };
     Section::new("Calibration", figures, vec![Block::Table(table), Block::Note(note)])
-}
-
-pub(super) fn gate(gate: &GateSummary) -> Section {
-    let mut table = Table::new(["Gate", "#Value", "#Counted"]);
-    let rows = [
-        ("precision: right among STOPs", gate.precision, gate.right_stops, gate.stops),
-        ("recall: correct episodes with a right STOP", gate.recall, gate.found, gate.findable),
-    ];
-    for (name, share, part, whole) in rows {
-        table.row(false, [name.to_owned(), percent(share), format!("{}/{}", count(part), count(whole))]);
-    }
-    let saved = count(gate.tokens_after_stop);
-    table.row(false, ["tokens after the first STOP".to_owned(), percent(gate.saved_share), saved]);
-    let note = format!("Asked {} in {}.", plural(gate.asked, "time"), plural(gate.episodes, "episode"));
-    Section::new("Gate", Vec::new(), vec![Block::Table(table), Block::Note(note)])
 }
 
 pub(super) fn latency(summary: &Summary) -> Section {

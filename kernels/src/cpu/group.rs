@@ -1,0 +1,287 @@
+//! A tensor-parallel group within one process: ranks that are threads meet, each brings numbers, and all go on with their sum
+//! or maximum, taken in rank order, so that every rank has the same bits.
+//!
+//! It refuses to know what the numbers are. A rank that is gone, or that asks for something else than the others, ends the
+//! group for good and for all: nobody waits for what cannot come.
+
+use crate::ops::OpsError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How numbers of several ranks become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// Their sum, in rank order.
+    Sum,
+    /// The greatest.
+    Max,
+}
+
+/// Makes groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Group;
+
+impl Group {
+    /// The members of a new group of `ranks`, in rank order; each is for one thread.
+    pub fn of(ranks: usize) -> Vec<Member> {
+        let state = State {
+            meetings: 0,
+            calls: vec![None; ranks],
+            brought: vec![Vec::new(); ranks],
+            result: Vec::new(),
+            ended: None,
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let member = |rank| Member { shared: Arc::clone(&shared), rank, ranks, turn: Mutex::new(()) };
+        (0..ranks).map(member).collect()
+    }
+}
+
+/// One rank's place in its group. Dropping it ends the group for those who still meet.
+#[derive(Debug)]
+pub struct Member {
+    shared: Arc<Shared>,
+    rank: usize,
+    ranks: usize,
+    /// Held through a meeting, so that a rank is at one meeting at a time whoever asks for it.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Meetings that all ranks have come to.
+    meetings: u64,
+    /// Of the meeting that is on: what each rank that has come asks for.
+    calls: Vec<Option<Call>>,
+    /// What they brought.
+    brought: Vec<Vec<f64>>,
+    /// Of the last meeting. It stays until all are at the next, to which nobody comes before having read this.
+    result: Vec<f64>,
+    /// Why there will be no further meeting.
+    ended: Option<OpsError>,
+}
+
+/// What a rank asks for; all must ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    op: &'static str,
+    reduce: Reduce,
+    len: usize,
+}
+
+impl Member {
+    /// Its rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Ranks of its group.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// Meets all other ranks, which must ask for the same; each value becomes that of all ranks together.
+    ///
+    /// # Errors
+    /// [`OpsError::Device`], for every rank and for good, if one left the group or asked for something else.
+    pub fn meet<T>(&self, op: &'static str, reduce: Reduce, values: &mut [T]) -> Result<(), OpsError>
+    where
+        T: Copy + Into<f64> + FromDouble,
+    {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.lock();
+        if let Some(ended) = &state.ended {
+            return Err(ended.clone());
+        }
+        let call = Call { op, reduce, len: values.len() };
+        if let Some((other, asked)) = state.asked().filter(|(_, asked)| *asked != call) {
+            let told = format!("rank {} of {} asked for {call}, and rank {other} for {asked}", self.rank, self.ranks);
+            let ended = OpsError::Device(told);
+            state.ended = Some(ended.clone());
+            self.shared.changed.notify_all();
+            return Err(ended);
+        }
+        state.calls[self.rank] = Some(call);
+        let brought = &mut state.brought[self.rank];
+        brought.clear();
+        brought.extend(values.iter().map(|value| (*value).into()));
+        let meeting = state.meetings;
+        if state.calls.iter().all(Option::is_some) {
+            state.conclude(reduce);
+            self.shared.changed.notify_all();
+        }
+        // A meeting that all came to is good, even if somebody left right after it.
+        while state.meetings == meeting {
+            if let Some(ended) = &state.ended {
+                return Err(ended.clone());
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        values.iter_mut().zip(&state.result).for_each(|(value, result)| *value = T::from_double(*result));
+        Ok(())
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let left = OpsError::Device(format!("rank {} of {} left the group", self.rank, self.ranks));
+        self.shared.lock().ended.get_or_insert(left);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A rank that has come to the meeting that is on, and what it asked for.
+    fn asked(&self) -> Option<(usize, Call)> {
+        self.calls.iter().enumerate().find_map(|(rank, call)| call.map(|call| (rank, call)))
+    }
+
+    fn conclude(&mut self, reduce: Reduce) {
+        self.calls.fill(None);
+        self.meetings += 1;
+        let (first, others) = self.brought.split_first().expect("whoever concludes a meeting has come to it");
+        self.result.clear();
+        self.result.extend_from_slice(first);
+        for other in others {
+            for (result, other) in self.result.iter_mut().zip(other) {
+                *result = match reduce {
+                    Reduce::Sum => *result + other,
+                    Reduce::Max => result.max(*other),
+                };
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reduce = match self.reduce {
+            Reduce::Sum => "sum",
+            Reduce::Max => "maximum",
+        };
+        write!(f, "the {reduce} of {} values in {}", self.len, self.op)
+    }
+}
+
+/// A number that a sum in double precision is rounded to.
+pub trait FromDouble {
+    /// Rounds.
+    fn from_double(value: f64) -> Self;
+}
+
+impl FromDouble for f32 {
+    fn from_double(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl FromDouble for f64 {
+    fn from_double(value: f64) -> Self {
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::scope;
+
+    #[test]
+    fn every_rank_gets_the_same_sum_and_maximum_meeting_after_meeting() {
+        let members = Group::of(4);
+        scope(|scope| {
+            for member in members {
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let mine = member.rank() as f32 + round as f32 * 10.0;
+                        let mut sum = [mine, 1.0];
+                        member.meet("first", Reduce::Sum, &mut sum).unwrap();
+                        assert_eq!(sum, [6.0 + 40.0 * round as f32, 4.0]);
+                        let mut most = [f64::from(mine)];
+                        member.meet("second", Reduce::Max, &mut most).unwrap();
+                        assert_eq!(most, [3.0 + 10.0 * f64::from(round)]);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_member_that_leaves_wakes_those_who_wait_and_ends_the_group_for_good() {
+        let mut members = Group::of(3);
+        let leaver = members.pop().unwrap();
+        scope(|scope| {
+            for member in members {
+                scope.spawn(move || {
+                    for _ in 0..2 {
+                        let failed = member.meet("sum", Reduce::Sum, &mut [1.0_f32]).unwrap_err();
+                        assert_eq!(failed, OpsError::Device("rank 2 of 3 left the group".into()));
+                    }
+                });
+            }
+            scope
+                .spawn(move || {
+                    let _held = leaver;
+                    std::panic::resume_unwind(Box::new("made up"));
+                })
+                .join()
+                .unwrap_err();
+        });
+    }
+
+    #[test]
+    fn a_meeting_that_all_came_to_is_good_though_one_leaves_at_once() {
+        for _ in 0..100 {
+            let members = Group::of(2);
+            scope(|scope| {
+                for member in members {
+                    scope.spawn(move || {
+                        let mut value = [1.0_f32];
+                        member.meet("sum", Reduce::Sum, &mut value).unwrap();
+                        assert_eq!(value, [2.0]);
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn ranks_that_ask_for_different_things_are_all_told() {
+        for (reduce, len) in [(Reduce::Sum, 3), (Reduce::Max, 2)] {
+            let members = Group::of(2);
+            scope(|scope| {
+                for member in members {
+                    scope.spawn(move || {
+                        let (reduce, len) = if member.rank() == 0 { (Reduce::Sum, 2) } else { (reduce, len) };
+                        let failed = member.meet("gather", reduce, &mut vec![1.0_f32; len]).unwrap_err().to_string();
+                        assert!(
+                            failed.contains("asked for the") && failed.contains("of 2 values in gather"),
+                            "{failed}"
+                        );
+                        assert!(member.meet("gather", Reduce::Sum, &mut [1.0_f32]).is_err(), "the group has ended");
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn one_rank_is_its_own_group() {
+        let member = Group::of(1).pop().unwrap();
+        let mut value = [5.0_f32, -1.0];
+        member.meet("sum", Reduce::Sum, &mut value).unwrap();
+        assert_eq!(value, [5.0, -1.0]);
+        assert!(Group::of(0).is_empty());
+    }
+}

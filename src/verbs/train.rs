@@ -1,0 +1,372 @@
+//! `legwork train`: trains a model on rows. Encodes them, writes the manifest, starts the trainer, shows its steps, and ends with
+//! a checkpoint that can be exported or gone on with.
+
+mod data;
+mod settings;
+
+use super::eval::{ViewFlags, name_by_time};
+use super::{Ended, VerbError, output};
+use crate::terminal::{self, Said, TrainingView, WatchMode};
+use clap::Args;
+use data::TrainData;
+use legwork_actors::clock::Clock;
+use legwork_actors::supervision::RestartLimit;
+use legwork_actors::trainer::{
+    Checkpoints, Feed, MANIFEST, Packing, Record, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
+    TrainingFolder, TrainingManifest, decoder_group, measured_peak, start,
+};
+use legwork_model::{DecoderConfig, ModelFiles};
+use legwork_training::batch::pack;
+use legwork_training::course::{CourseEnd, Progress};
+use legwork_training::network::{NetworkSettings, step_flops};
+use legwork_training::schedule::Schedule;
+use settings::{TrainFlags, TrainSettings};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Ranks are made anew at most so often.
+const RESTARTS: RestartLimit = RestartLimit { restarts_max: 3, window_ms: 600_000 };
+/// Where checkpoints are, in a run's folder.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// Where TensorBoard's files are, in a run's folder.
+const TENSORBOARD: &str = "tensorboard";
+/// The list of rows that were skipped, in a run's folder.
+const BAD_ROWS: &str = "bad-rows.json";
+
+/// Trains a model on rows.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  legwork train --rows mix.jsonl --model models/tiny --out runs/sft
+  legwork train --rows mix.jsonl --model models/tiny --out runs/sft --resume
+  legwork train -c train.toml --eval held.jsonl --eval-every 50
+
+One slot of rows is one update. Numbers that are not given are those of the published recipe; where it began with slot 1 and so
+made one update less, that is --first-slot 1. Ctrl-C finishes the step, writes a checkpoint and ends; --resume goes on from there
+to the same weights.")]
+pub struct TrainArgs {
+    /// A TOML file with these settings, under the flags' names with `_` for `-`.
+    #[arg(long, short = 'c')]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: TrainFlags,
+    /// The run's folder; named by the time if absent.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Go on with the run in --out, with the same inputs.
+    #[arg(long, requires = "out")]
+    resume: bool,
+    #[command(flatten)]
+    view: ViewFlags,
+}
+
+/// What training is made of, before it begins.
+struct Plan {
+    settings: TrainSettings,
+    model: PathBuf,
+    config: DecoderConfig,
+    config_json: serde_json::Map<String, serde_json::Value>,
+    data: TrainData,
+    manifest: TrainingManifest,
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
+    let settings = TrainSettings::resolve(args.config.as_ref(), &args.flags)?;
+    let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name_by_time("train")));
+    // Before anything takes time: whether the run can be kept there.
+    match (args.resume, out.join(MANIFEST).exists()) {
+        (true, false) => return Err(TrainerError::NoRun { path: out }.into()),
+        (false, true) => return Err(TrainerError::RunExists { path: out }.into()),
+        _ => {}
+    }
+    let mode = args.view.mode();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let clock = runtime.block_on(async { Clock::system() });
+    let plan = prepare(settings, out, clock, mode)?;
+    let ended = runtime.block_on(train(plan, args, clock, mode));
+    // Whoever left at the second request waits for no rank.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Reads model and rows, and describes them.
+fn prepare(settings: TrainSettings, out: PathBuf, clock: Clock, mode: WatchMode) -> Result<Plan, VerbError> {
+    let is_told = mode == WatchMode::Live;
+    let model = settings.needed("--model", &settings.model)?.clone();
+    let files = ModelFiles::open(&model)?;
+    let config = files.decoder()?.clone();
+    let config_json = config_json(&model)?;
+    let length_max = settings.length_max.unwrap_or(config.context).min(config.context);
+    let mut data = data::read(&settings, &model, length_max, is_told)?;
+    let bar = terminal::progress::bytes("the model's digest", None, is_told);
+    let digest = files.digest(&mut |done, _| bar.set_position(done))?;
+    bar.finish_and_clear();
+    data.inputs.insert("model".to_owned(), digest.blake3);
+    let name = out.file_name().map_or_else(|| "train".to_owned(), |name| name.to_string_lossy().into_owned());
+    let mut manifest = TrainingManifest::new(name, clock.epoch_ms(), env!("CARGO_PKG_VERSION").to_owned());
+    manifest.inputs = data.inputs.clone();
+    manifest.settings = settings.manifest(length_max);
+    manifest.data = data.described(settings.normalisation);
+    Ok(Plan { settings, model, config, config_json, data, manifest, out })
+}
+
+fn config_json(model: &Path) -> Result<serde_json::Map<String, serde_json::Value>, VerbError> {
+    let path = model.join("config.json");
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        format!("cannot read {}: {error}; training needs a model's folder as Hugging Face has it", path.display())
+    })?;
+    Ok(serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+impl Plan {
+    fn checkpoints(&self) -> Checkpoints {
+        let run = serde_json::json!({"name": self.manifest.run, "inputs": self.manifest.inputs});
+        Checkpoints {
+            root: self.out.join(CHECKPOINTS),
+            model: self.config_json.clone(),
+            ranks: self.settings.tp,
+            batch: self.settings.batch,
+            keep_last: self.settings.keep_last,
+            run: run.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    fn open(&self, resume: bool) -> Result<TrainingFolder, VerbError> {
+        let folder = if resume {
+            TrainingFolder::resume(&self.out, &self.manifest)?
+        } else {
+            TrainingFolder::create(&self.out, &self.manifest)?
+        };
+        if self.data.bad.total() > 0 {
+            let path = self.out.join(BAD_ROWS);
+            let list = serde_json::to_string_pretty(&self.data.bad)?;
+            std::fs::write(&path, list).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+        Ok(folder)
+    }
+
+    fn tell(&self, peak: &Peak) {
+        let data = &self.manifest.data;
+        output::note(&format!(
+            "training {} on {} rows: {} slots of {}, {} rows used, {} never; each loss by {}",
+            self.out.display(),
+            data.rows,
+            data.slots,
+            self.settings.batch,
+            data.rows_used,
+            data.rows_never_used,
+            serde_json::to_value(self.settings.normalisation).unwrap_or_default().as_str().unwrap_or_default()
+        ));
+        for (source, share) in data.sources.iter().filter(|_| data.sources.len() > 1) {
+            let source = legwork_protocol::untrusted::Untrusted::new(if source.is_empty() { "(none)" } else { source });
+            output::note(&format!(
+                "  source {}: {} rows, {} tokens in the loss, {:.1} % of the gradient's weight",
+                source.for_log(64),
+                share.rows,
+                share.supervised,
+                share.gradient_share * 100.0
+            ));
+        }
+        if self.data.bad.total() > 0 {
+            let path = self.out.join(BAD_ROWS);
+            output::note(&format!("{} bad rows are skipped; {} lists them", self.data.bad.total(), path.display()));
+        }
+        output::note(&peak.says);
+    }
+}
+
+/// What the machine could do.
+struct Peak {
+    flops: Option<f64>,
+    says: String,
+}
+
+fn peak(settings: &TrainSettings, clock: Clock) -> Peak {
+    if let Some(tflops) = settings.peak_tflops {
+        return Peak { flops: Some(tflops * 1e12), says: format!("MFU is of {tflops} TFLOP/s, as stated") };
+    }
+    match measured_peak(clock) {
+        Some(flops) => {
+            let says = format!(
+                "MFU is of {:.1} GFLOP/s, the processor's peak as measured just now in small products",
+                flops / 1e9
+            );
+            Peak { flops: Some(flops), says }
+        }
+        None => Peak { flops: None, says: "no MFU: the machine's peak could not be measured".to_owned() },
+    }
+}
+
+async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> Result<Ended, VerbError> {
+    // From here on Ctrl-C is a request.
+    let mut signals = terminal::signals();
+    let folder = plan.open(args.resume)?;
+    let mut shelf = plan.checkpoints();
+    let saved = shelf.latest()?.map_or(Progress::default(), |latest| latest.state.at);
+    let peak = tokio::task::block_in_place(|| peak(&plan.settings, clock));
+    if mode != WatchMode::Silent {
+        plan.tell(&peak);
+    }
+    let (records, mut shown) = mpsc::channel(SHOWN_MAX);
+    let (over, mut waits) = legwork_actors::address::reply();
+    let out = plan.out.clone();
+    let total = plan.manifest.data.slots;
+    let show = Show::new(Some(records), Some(out.join(TENSORBOARD)));
+    let trainer = start(trainer_args(plan, folder, Box::new(shelf), saved, show, peak.flops, clock, over)).await?;
+    trainer.cast(TrainerMsg::Begin)?;
+    let mut view = TrainingView::new(mode, args.view.json, total);
+    let mut seen = Seen::default();
+    let mut is_stopping = false;
+    let end = loop {
+        tokio::select! {
+            biased;
+            Some(record) = shown.recv() => {
+                seen.take(&record);
+                match view.take(&record) {
+                    Some(Said::Note(text)) => output::note(&text),
+                    Some(Said::Json(text)) => output::print(&text),
+                    None => {}
+                }
+            }
+            Some(_) = signals.recv() => {
+                if is_stopping {
+                    view.close();
+                    return Err(format!("left without waiting; {}", how_to_go_on(&out)).into());
+                }
+                is_stopping = true;
+                output::note("ending: the step is finished and a checkpoint written; once more leaves at once");
+                let _is_over_already = trainer.cast(TrainerMsg::Stop);
+            }
+            end = &mut waits => break end.map_err(|_| "the trainer died; see the log for why")?,
+        }
+    };
+    // What was kept last may still be on its way.
+    while let Ok(record) = shown.try_recv() {
+        seen.take(&record);
+        if let Some(Said::Json(text)) = view.take(&record) {
+            output::print(&text);
+        }
+    }
+    view.close();
+    tell_end(&out, end, &seen, args.view.json)
+}
+
+#[allow(clippy::too_many_arguments, reason = "all that a trainer is given")]
+fn trainer_args(
+    plan: Plan,
+    folder: TrainingFolder,
+    shelf: Box<dyn Shelf>,
+    saved: Progress,
+    show: Show,
+    peak_flops: Option<f64>,
+    clock: Clock,
+    over: legwork_actors::address::Reply<CourseEnd>,
+) -> TrainerArgs {
+    let Plan { settings, model, config, data, .. } = plan;
+    let (tokens_max, multiple, normalisation) = (settings.tokens_max, settings.multiple(), settings.normalisation);
+    let network = NetworkSettings { rows_max: data.rows_max, softmax_over_padding: settings.softmax_over_padding };
+    let schedule = Schedule {
+        max_rate: settings.lr,
+        min_rate: settings.min_lr,
+        warmup_share: settings.warmup,
+        total_samples: data.slots.total_samples(),
+    };
+    TrainerArgs {
+        feed: Feed::List {
+            samples: Arc::clone(&data.samples),
+            order: data::order(data.slots),
+            slots: data.slots.updates(),
+        },
+        batch: settings.batch,
+        packing: Packing {
+            tokens_max,
+            multiple,
+            normalisation,
+            flops: Some(Arc::new(move |lengths, rows| step_flops(&config, lengths, rows))),
+        },
+        held_out: Arc::new(match data.held_out.is_empty() {
+            true => Vec::new(),
+            false => pack(&data.held_out, tokens_max, multiple, normalisation),
+        }),
+        update: settings.update(),
+        rate: Arc::new(move |samples| schedule.rate(samples)),
+        save_every: settings.save_every,
+        evaluate_every: settings.eval_every,
+        restarts: RESTARTS,
+        make: decoder_group(&model, settings.tp, network),
+        folder,
+        shelf,
+        saved,
+        show,
+        peak_flops,
+        clock,
+        over,
+    }
+}
+
+/// What a run came to, as far as this process saw it.
+#[derive(Default)]
+struct Seen {
+    losses: Option<(f64, f64)>,
+    held_out: Option<(f64, f64)>,
+}
+
+impl Seen {
+    fn take(&mut self, record: &Record) {
+        let widened = |pair: Option<(f64, f64)>, loss: f64| Some((pair.map_or(loss, |(first, _)| first), loss));
+        match record {
+            Record::Step(step) => self.losses = step.loss.map_or(self.losses, |loss| widened(self.losses, loss)),
+            Record::Evaluation { loss: Some(loss), .. } => self.held_out = widened(self.held_out, *loss),
+            _ => {}
+        }
+    }
+}
+
+fn tell_end(out: &Path, end: CourseEnd, seen: &Seen, is_json: bool) -> Result<Ended, VerbError> {
+    let checkpoint = |at: Progress| out.join(CHECKPOINTS).join(format!("step-{:08}", at.slots));
+    let told = |at: Progress| {
+        if is_json {
+            let end = serde_json::json!({"end": &end, "checkpoint": checkpoint(at), "losses": seen.losses,
+                "held_out": seen.held_out});
+            return output::print(&end.to_string());
+        }
+        let pair = |what: &str, pair: Option<(f64, f64)>| {
+            pair.map(|(first, last)| format!(", {what} {first:.4} to {last:.4}")).unwrap_or_default()
+        };
+        output::print(&format!(
+            "{}: {} slots, {} updates{}{}",
+            out.display(),
+            at.slots,
+            at.updates,
+            pair("loss", seen.losses),
+            pair("held out", seen.held_out)
+        ));
+        if at.slots > 0 {
+            output::print(&format!("checkpoint {}", checkpoint(at).display()));
+        }
+    };
+    match &end {
+        CourseEnd::Complete(at) => {
+            told(*at);
+            Ok(Ended::Done)
+        }
+        CourseEnd::Stopped(at) => {
+            told(*at);
+            output::note(&format!("stopped; {}", how_to_go_on(out)));
+            Ok(Ended::Incomplete)
+        }
+        CourseEnd::Failed { saved, why } => {
+            let why = legwork_protocol::untrusted::Untrusted::new(why.as_str());
+            let kept = match saved.slots {
+                0 => "there is no checkpoint yet".to_owned(),
+                slots => format!("the checkpoint of step {slots} is kept"),
+            };
+            Err(format!("training failed: {}; {kept}; {}", why.for_log(4_000), how_to_go_on(out)).into())
+        }
+    }
+}
+
+fn how_to_go_on(out: &Path) -> String {
+    format!("go on with the same flags, --out {} and --resume", out.display())
+}

@@ -1,0 +1,196 @@
+//! A dense decoder that learns, over any backend: packed sequences forwards and back, gradients added up over packs, then one
+//! update. It has the shape of `legwork_model::Decoder`, with `f32` weights, moments and gradients in place of stored ones.
+//!
+//! It refuses to know files, samples and the order of steps.
+
+mod arena;
+mod fit;
+mod flops;
+mod head;
+mod layer;
+mod tensors;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod update;
+
+use crate::error::TrainingError;
+use crate::pack::Pack;
+use crate::shard::{Fused, Shard};
+use arena::Arena;
+use fit::Limits;
+pub use flops::step_flops;
+use head::{Columns, head_rows};
+use layer::Pass;
+use legwork_kernels::{Learn, OpsError, Part, Rope};
+use legwork_model::DecoderConfig;
+pub use tensors::{HeadNorms, LayerTensors, Tensors};
+
+/// How a network is to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkSettings {
+    /// Rows of a pack at most: the room that is made.
+    pub rows_max: usize,
+    /// Whether the rows that pad the vocabulary are in the softmax, as Megatron-LM seems to have them. They are 0 at first, so
+    /// that they change the loss a little, and the more the smaller the vocabulary.
+    pub softmax_over_padding: bool,
+}
+
+/// A rank's part of a decoder with its gradients and moments, and the rows of a pass.
+pub struct Network<B: Learn> {
+    ops: B,
+    config: DecoderConfig,
+    shard: Shard,
+    rope: Rope,
+    layout: Tensors<Fused>,
+    params: Tensors<B::Param>,
+    arena: Arena<B>,
+    limits: Limits,
+    columns: Columns,
+}
+
+impl<B: Learn> Network<B> {
+    /// Makes a network of this rank's values, which `values` gives for each tensor; moments and gradients are 0.
+    ///
+    /// # Errors
+    /// A group that does not divide the model, values that are not there, or too little memory.
+    pub fn new(
+        ops: B,
+        config: &DecoderConfig,
+        settings: NetworkSettings,
+        mut values: impl FnMut(&Shard, &Fused) -> Result<Vec<f32>, TrainingError>,
+    ) -> Result<Self, TrainingError> {
+        if settings.rows_max == 0 {
+            let expected = "a number from 1".to_owned();
+            return Err(TrainingError::Setting { setting: "rows of a pack", expected, got: "0".to_owned() });
+        }
+        let shard = Shard::new(config, ops.rank(), ops.ranks())?;
+        let layout = Tensors::of(config, shard.padded_vocabulary());
+        let params = layout
+            .map(|fused| -> Result<_, TrainingError> { Ok(ops.param(shard.shape(fused), &values(&shard, fused)?)?) })?;
+        let counted = if settings.softmax_over_padding { shard.padded_vocabulary() } else { config.vocabulary };
+        let columns = Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len()) };
+        Ok(Self {
+            arena: Arena::new(&ops, config, &shard, columns, settings.rows_max)?,
+            rope: config.rotation(),
+            limits: Limits { rows_max: settings.rows_max, context: config.context, vocabulary: config.vocabulary },
+            columns,
+            config: config.clone(),
+            ops,
+            shard,
+            layout,
+            params,
+        })
+    }
+
+    /// The model's shape, of which this may be a part.
+    pub fn config(&self) -> &DecoderConfig {
+        &self.config
+    }
+
+    /// Its part.
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// Its learned tensors.
+    pub fn layout(&self) -> &Tensors<Fused> {
+        &self.layout
+    }
+
+    /// Finds what cannot be computed of a pack.
+    ///
+    /// # Errors
+    /// [`TrainingError::Setting`].
+    pub fn check(&self, pack: &Pack) -> Result<(), TrainingError> {
+        self.limits.check(pack)
+    }
+
+    /// The sum of `weight * nll` of a pack; nothing changes.
+    ///
+    /// # Errors
+    /// A pack that does not fit, a device that failed, or a peer that left.
+    pub fn loss(&mut self, pack: &Pack) -> Result<f64, TrainingError> {
+        self.check(pack)?;
+        if pack.rows.is_empty() {
+            return Ok(0.0);
+        }
+        let Self { ops, params, arena, columns, .. } = self;
+        let pass =
+            Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
+        pass.stream(params, columns.first, arena)?;
+        Ok(pass.loss(params.head.as_ref().unwrap_or(&params.embedding), *columns, &mut arena.work)?)
+    }
+
+    /// The sum of `weight * nll` of a pack, whose gradient is added to those that are there.
+    ///
+    /// # Errors
+    /// As [`Network::loss`]; the gradients are then of no use.
+    pub fn learn(&mut self, pack: &Pack) -> Result<f64, TrainingError> {
+        self.check(pack)?;
+        if pack.rows.is_empty() {
+            return Ok(0.0);
+        }
+        let Self { ops, params, arena, columns, .. } = self;
+        let pass =
+            Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
+        pass.stream(params, columns.first, arena)?;
+        let Arena { streams, work } = arena;
+        let head = params.head.as_mut().unwrap_or(&mut params.embedding);
+        let loss = pass.loss_backward(head, *columns, work)?;
+        let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
+        ops.zero(&mut work.d_stream, pack.ids.len())?;
+        ops.norm_backward(last, &mut params.norm, pass.eps, &work.branch, &mut work.d_stream)?;
+        for (layer, input) in params.layers.iter_mut().zip(inputs).rev() {
+            pass.backward(layer, input, work)?;
+        }
+        ops.embed_backward(&mut params.embedding, columns.first, &pack.ids, &work.d_stream)?;
+        Ok(loss)
+    }
+
+    /// Shows a part of every tensor on this rank, in the layout's order.
+    ///
+    /// # Errors
+    /// A device that failed, or what `show` returns.
+    pub fn read(
+        &self,
+        part: Part,
+        mut show: impl FnMut(&Fused, [usize; 2], &[f32]) -> Result<(), TrainingError>,
+    ) -> Result<(), TrainingError> {
+        let mut values = Vec::new();
+        for (fused, param) in self.layout.each().zip(self.params.each()) {
+            self.ops.read_param(param, part, &mut values)?;
+            show(fused, self.ops.param_shape(param), &values)?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites a part of every tensor on this rank, in the layout's order.
+    ///
+    /// # Errors
+    /// A device that failed, or what `values` returns.
+    pub fn write(
+        &mut self,
+        part: Part,
+        mut values: impl FnMut(&Shard, &Fused) -> Result<Vec<f32>, TrainingError>,
+    ) -> Result<(), TrainingError> {
+        for (fused, param) in self.layout.each().zip(self.params.each_mut()) {
+            self.ops.write_param(param, part, &values(&self.shard, fused)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<B: Learn> Pass<'_, B> {
+    /// Embedding and all layers; their inputs stay in `streams`, and `normed` becomes the final norm.
+    fn stream(&self, params: &Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
+        let Arena { streams, work } = arena;
+        let embedded = &mut streams[0];
+        self.ops.embed_forward(&params.embedding, first, &self.pack.ids, embedded)?;
+        self.sum(embedded)?;
+        for (i, layer) in params.layers.iter().enumerate() {
+            let (before, after) = streams.split_at_mut(i + 1);
+            self.forward(layer, &before[i], work, &mut after[0])?;
+        }
+        self.ops.norm_forward(&streams[params.layers.len()], &params.norm, self.eps, &mut work.normed)
+    }
+}

@@ -1,0 +1,80 @@
+//! The rows that a pass fills, made once: what went into each layer is kept, everything else is computed again on the way back.
+//! It refuses to know what fills them.
+
+use super::head::Columns;
+use crate::shard::Shard;
+use legwork_kernels::{Ops, OpsError};
+use legwork_model::DecoderConfig;
+
+/// All of them.
+pub(super) struct Arena<B: Ops> {
+    /// The residual stream before each layer, and after the last.
+    pub(super) streams: Vec<B::Rows>,
+    pub(super) work: Work<B>,
+}
+
+/// What every layer fills again.
+pub(super) struct Work<B: Ops> {
+    /// The stream between a layer's halves.
+    pub(super) middle: B::Rows,
+    pub(super) normed: B::Rows,
+    pub(super) normed_mlp: B::Rows,
+    /// Queries, keys and values before their norms and rotation.
+    pub(super) before: B::Rows,
+    pub(super) qkv: B::Rows,
+    pub(super) attended: B::Rows,
+    pub(super) lse: B::Rows,
+    pub(super) gate_up: B::Rows,
+    pub(super) activated: B::Rows,
+    /// What a half of a layer adds to the stream; on the way back the gradient of what it was given.
+    pub(super) branch: B::Rows,
+    /// The gradient of the stream.
+    pub(super) d_stream: B::Rows,
+    pub(super) d_attended: B::Rows,
+    pub(super) d_qkv: B::Rows,
+    pub(super) d_gate_up: B::Rows,
+    pub(super) d_activated: B::Rows,
+    /// Rows whose next token is in the loss, some at a time.
+    pub(super) picked: B::Rows,
+    pub(super) d_picked: B::Rows,
+    pub(super) logits: B::Rows,
+    pub(super) losses: Vec<f32>,
+}
+
+impl<B: Ops> Arena<B> {
+    pub(super) fn new(
+        ops: &B,
+        config: &DecoderConfig,
+        shard: &Shard,
+        columns: Columns,
+        rows: usize,
+    ) -> Result<Self, OpsError> {
+        let (hidden, heads, ffn) = (config.hidden, shard.heads(), shard.ffn());
+        let head_rows = rows.min(columns.rows);
+        let of = |width: usize| ops.rows(rows, width);
+        Ok(Self {
+            streams: (0..=config.layers).map(|_| of(hidden)).collect::<Result<_, _>>()?,
+            work: Work {
+                middle: of(hidden)?,
+                normed: of(hidden)?,
+                normed_mlp: of(hidden)?,
+                before: of(heads.fused())?,
+                qkv: of(heads.fused())?,
+                attended: of(heads.width())?,
+                lse: of(heads.query)?,
+                gate_up: of(2 * ffn)?,
+                activated: of(ffn)?,
+                branch: of(hidden)?,
+                d_stream: of(hidden)?,
+                d_attended: of(heads.width())?,
+                d_qkv: of(heads.fused())?,
+                d_gate_up: of(2 * ffn)?,
+                d_activated: of(ffn)?,
+                picked: ops.rows(head_rows, hidden)?,
+                d_picked: ops.rows(head_rows, hidden)?,
+                logits: ops.rows(head_rows, shard.ids().len())?,
+                losses: Vec::with_capacity(head_rows),
+            },
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! The loss: logits of the rows whose next token is in it, some at a time, so that their room does not grow with the pack.
+//! It refuses to know layers.
+
+use super::arena::Work;
+use super::layer::Pass;
+use legwork_kernels::{Learn, OpsError};
+
+/// Logits that are there at once, about: half a gibibyte of them. Each part of the rows passes once over the head's gradient, so
+/// that small parts cost a large vocabulary much of a device's memory traffic.
+const LOGITS_MAX: usize = 1 << 27;
+/// Rows whose logits are there at once, whatever the vocabulary.
+const HEAD_ROWS_LEAST: usize = 256;
+/// And at most, where the vocabulary is small.
+const HEAD_ROWS_MOST: usize = 1_024;
+
+/// Rows whose logits are there at once, of so many ids on this rank.
+pub(super) fn head_rows(ids: usize) -> usize {
+    (LOGITS_MAX / ids.max(1)).clamp(HEAD_ROWS_LEAST, HEAD_ROWS_MOST)
+}
+
+/// Which of the logits count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    /// The first id that this rank has.
+    pub(super) first: u32,
+    /// Ids below this one are in the softmax.
+    pub(super) counted: usize,
+    /// Rows that are computed together.
+    pub(super) rows: usize,
+}
+
+/// Rows of the loss that are computed together.
+struct Chunk<'a> {
+    rows: &'a [u32],
+    targets: &'a [u32],
+    weights: &'a [f32],
+}
+
+impl<B: Learn> Pass<'_, B> {
+    /// The loss of the normed rows.
+    pub(super) fn loss(&self, head: &B::Param, columns: Columns, w: &mut Work<B>) -> Result<f64, OpsError> {
+        let mut loss = 0.0;
+        for chunk in self.chunks(columns.rows) {
+            loss += self.chunk_loss(head, columns, &chunk, w)?;
+        }
+        Ok(loss)
+    }
+
+    /// As [`Pass::loss`]; adds to the head's gradient, and `branch` becomes the gradient of the normed rows.
+    pub(super) fn loss_backward(
+        &self,
+        head: &mut B::Param,
+        columns: Columns,
+        w: &mut Work<B>,
+    ) -> Result<f64, OpsError> {
+        self.ops.zero(&mut w.branch, self.pack.ids.len())?;
+        let mut loss = 0.0;
+        for chunk in self.chunks(columns.rows) {
+            loss += self.chunk_loss(head, columns, &chunk, w)?;
+            self.ops.linear_backward(&w.picked, head, None, &w.logits, Some(&mut w.d_picked))?;
+            // Each rank has the part of the gradient that comes from its own ids.
+            self.sum(&mut w.d_picked)?;
+            self.ops.pick_backward(&w.d_picked, chunk.rows, &mut w.branch)?;
+        }
+        Ok(loss)
+    }
+
+    /// The loss of some rows; their logits become gradients.
+    fn chunk_loss(
+        &self,
+        head: &B::Param,
+        columns: Columns,
+        chunk: &Chunk<'_>,
+        w: &mut Work<B>,
+    ) -> Result<f64, OpsError> {
+        self.ops.pick(&w.normed, chunk.rows, &mut w.picked)?;
+        self.ops.linear_forward(&w.picked, head, None, &mut w.logits)?;
+        let Columns { first, counted, .. } = columns;
+        self.ops.cross_entropy(&mut w.logits, first, counted, chunk.targets, chunk.weights, &mut w.losses)?;
+        Ok(w.losses.iter().zip(chunk.weights).map(|(loss, weight)| f64::from(*loss) * f64::from(*weight)).sum())
+    }
+
+    fn chunks(&self, rows: usize) -> impl Iterator<Item = Chunk<'_>> {
+        let pack = self.pack;
+        let parts = pack.rows.chunks(rows).zip(pack.targets.chunks(rows)).zip(pack.weights.chunks(rows));
+        parts.map(|((rows, targets), weights)| Chunk { rows, targets, weights })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_vocabulary_has_fewer_rows_at_once_and_more_on_more_ranks() {
+        assert_eq!([151_936, 152_064 / 4, 49_152, 384, 4 << 20].map(head_rows), [883, 1_024, 1_024, 1_024, 256]);
+    }
+}

@@ -1,0 +1,99 @@
+//! One layer forwards and back, over packed sequences. The way back begins with what went in and computes the rest again; sums
+//! over ranks stand where a product over parts of the inputs ends, and where the gradient of something whole comes from parts.
+//! It refuses to know embedding and loss.
+
+use super::arena::Work;
+use super::tensors::LayerTensors;
+use crate::pack::Pack;
+use legwork_kernels::{Heads, Learn, OpsError, Rope};
+
+/// What all layers of a pass share.
+pub(super) struct Pass<'a, B> {
+    pub(super) ops: &'a B,
+    pub(super) heads: Heads,
+    pub(super) rope: &'a Rope,
+    pub(super) eps: f32,
+    pub(super) pack: &'a Pack,
+}
+
+impl<B: Learn> Pass<'_, B> {
+    /// Sums over the ranks; one rank has nothing to sum.
+    pub(super) fn sum(&self, x: &mut B::Rows) -> Result<(), OpsError> {
+        if self.ops.ranks() > 1 { self.ops.all_reduce(x) } else { Ok(()) }
+    }
+
+    /// A bias behind a sum over ranks is added by one of them.
+    fn once<'p>(&self, bias: &'p Option<B::Param>) -> Option<&'p B::Param> {
+        bias.as_ref().filter(|_| self.ops.rank() == 0)
+    }
+
+    /// `output` becomes what a layer makes of `input`.
+    pub(super) fn forward(
+        &self,
+        layer: &LayerTensors<B::Param>,
+        input: &B::Rows,
+        w: &mut Work<B>,
+        output: &mut B::Rows,
+    ) -> Result<(), OpsError> {
+        self.attend(layer, input, w)?;
+        self.activate(layer, w)?;
+        self.ops.linear_forward(&w.activated, &layer.down, self.once(&layer.down_bias), &mut w.branch)?;
+        self.sum(&mut w.branch)?;
+        self.ops.copy(&w.middle, output)?;
+        self.ops.add(output, &w.branch)
+    }
+
+    /// The first half, up to the stream in the layer's middle.
+    fn attend(&self, layer: &LayerTensors<B::Param>, input: &B::Rows, w: &mut Work<B>) -> Result<(), OpsError> {
+        let ops = self.ops;
+        ops.norm_forward(input, &layer.attention_norm, self.eps, &mut w.normed)?;
+        ops.linear_forward(&w.normed, &layer.qkv, layer.qkv_bias.as_ref(), &mut w.before)?;
+        ops.copy(&w.before, &mut w.qkv)?;
+        let norms = layer.head_norms.as_ref().map(|norms| (&norms.query, &norms.key, self.eps));
+        ops.rotate_forward(&mut w.qkv, self.heads, norms, self.rope, &self.pack.positions)?;
+        ops.attend_forward(&w.qkv, self.heads, &self.pack.starts, &mut w.attended, &mut w.lse)?;
+        ops.linear_forward(&w.attended, &layer.output, self.once(&layer.output_bias), &mut w.branch)?;
+        self.sum(&mut w.branch)?;
+        ops.copy(input, &mut w.middle)?;
+        ops.add(&mut w.middle, &w.branch)
+    }
+
+    /// The second half, up to what goes into its last product.
+    fn activate(&self, layer: &LayerTensors<B::Param>, w: &mut Work<B>) -> Result<(), OpsError> {
+        self.ops.norm_forward(&w.middle, &layer.mlp_norm, self.eps, &mut w.normed_mlp)?;
+        self.ops.linear_forward(&w.normed_mlp, &layer.gate_up, layer.gate_up_bias.as_ref(), &mut w.gate_up)?;
+        self.ops.swiglu(&w.gate_up, &mut w.activated)
+    }
+
+    /// Turns the stream's gradient behind the layer into that before it, and adds to the gradients of its tensors. The biases
+    /// that one rank adds are learned by all, from a gradient that all have.
+    pub(super) fn backward(
+        &self,
+        layer: &mut LayerTensors<B::Param>,
+        input: &B::Rows,
+        w: &mut Work<B>,
+    ) -> Result<(), OpsError> {
+        let ops = self.ops;
+        self.attend(layer, input, w)?;
+        self.activate(layer, w)?;
+
+        let bias = layer.down_bias.as_mut();
+        ops.linear_backward(&w.activated, &mut layer.down, bias, &w.d_stream, Some(&mut w.d_activated))?;
+        ops.swiglu_backward(&w.gate_up, &w.d_activated, &mut w.d_gate_up)?;
+        let bias = layer.gate_up_bias.as_mut();
+        ops.linear_backward(&w.normed_mlp, &mut layer.gate_up, bias, &w.d_gate_up, Some(&mut w.branch))?;
+        self.sum(&mut w.branch)?;
+        ops.norm_backward(&w.middle, &mut layer.mlp_norm, self.eps, &w.branch, &mut w.d_stream)?;
+
+        let bias = layer.output_bias.as_mut();
+        ops.linear_backward(&w.attended, &mut layer.output, bias, &w.d_stream, Some(&mut w.d_attended))?;
+        let starts = &self.pack.starts;
+        ops.attend_backward(&w.qkv, self.heads, starts, &w.attended, &w.lse, &w.d_attended, &mut w.d_qkv)?;
+        let norms = layer.head_norms.as_mut().map(|norms| (&mut norms.query, &mut norms.key, self.eps));
+        ops.rotate_backward(&w.before, self.heads, norms, self.rope, &self.pack.positions, &mut w.d_qkv)?;
+        let bias = layer.qkv_bias.as_mut();
+        ops.linear_backward(&w.normed, &mut layer.qkv, bias, &w.d_qkv, Some(&mut w.branch))?;
+        self.sum(&mut w.branch)?;
+        ops.norm_backward(input, &mut layer.attention_norm, self.eps, &w.branch, &mut w.d_stream)
+    }
+}

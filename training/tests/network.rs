@@ -1,0 +1,16 @@
+//! The network that learns: its gradients against candle's and finite differences, tensor-parallel ranks against one, a loss
+//! curve against torch's, and runs that are taken up again from disk.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; clippy knows tests only by their attribute")]
+
+#[path = "network/backward.rs"]
+mod backward;
+#[path = "network/curve.rs"]
+mod curve;
+#[path = "network/parallel.rs"]
+mod parallel;
+#[path = "network/reference.rs"]
+mod reference;
+#[path = "network/resume.rs"]
+mod resume;
+#[path = "network/tiny.rs"]
+mod tiny;
