@@ -63,7 +63,7 @@ pub enum Verb {
     /// Fetch a model or a data set from the Hugging Face hub.
     Fetch(fetch::FetchArgs),
     /// Train a model on rows.
-    Train(train::TrainArgs),
+    Train(Box<train::TrainArgs>),
     /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
     /// Check a copied run or an exported model offline, byte for byte.
