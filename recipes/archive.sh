@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # The whole chain over the embedded world, from nothing to a paired table: an oracle works through training questions; its
 # trajectories become rows; a small model is made, trained on them, exported, verified and served; base and trained model answer
-# the test questions; the two runs are compared.
+# test questions, and the two runs are compared.
 #
 #   recipes/archive.sh [FOLDER]           into FOLDER, runs/recipe-archive if absent; it must not be there yet
 #
-# LEGWORK is the program, `cargo run --release --` if absent. SIZE=small (a few minutes on two cores, what CI runs) or
-# SIZE=full (all training questions; for a machine with more cores).
+# LEGWORK is the program, `cargo run --release --quiet --` if absent. SIZE=small (minutes on two cores; CI runs it) or SIZE=full
+# (every training question, for a machine with many cores).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out="${1:-runs/recipe-archive}"
-size="${SIZE:-small}"
 if [[ -e "$out" ]]; then
   printf '%s is there already; name another folder or remove it\n' "$out" >&2
   exit 2
@@ -23,28 +22,68 @@ legwork() {
   ${LEGWORK:-cargo run --release --quiet --} "$@"
 }
 
-case "$size" in
+say() { printf '\n==> %s\n' "$*"; }
+
+case "${SIZE:-small}" in
 small)
-  tier=(--tier easy) questions=160 test_questions=20
-  shape=(--vocabulary 1536 --hidden 96 --layers 3 --heads 6 --kv-heads 2 --ffn 256 --context 8192)
-  train=(--batch 8 --epochs 2 --tokens-max 8192 --lr 3e-3 --min-lr 3e-4 --save-every 40 --keep-last 2)
+  config=(-c recipes/archive-small.toml)
+  questions=(--tier easy)
+  asked=(--tier easy --questions 30)
+  rows='[0:192]' held='[192:208]' gate='[0:96]'
+  shape=(--vocabulary 2048 --hidden 96 --layers 3 --heads 3 --kv-heads 1 --head-dim 32 --ffn 256 --context 4096)
+  mixing=(--repeat 1 --batch 4)
+  training=(--batch 4 --epochs 2 --tokens-max 4096 --lr 4e-3 --min-lr 4e-4 --save-every 40 --eval-every 40)
   ;;
 full)
-  tier=() questions=680 test_questions=150
-  shape=(--vocabulary 4096 --hidden 256 --layers 6 --heads 8 --kv-heads 4 --ffn 768 --context 16384)
-  train=(--batch 32 --epochs 3 --tokens-max 16384 --lr 1e-3 --min-lr 1e-4 --save-every 50 --keep-last 2)
+  config=(-p archive)
+  questions=()
+  asked=()
+  rows='[0:600]' held='[600:640]' gate='[0:1000000]'
+  shape=(--vocabulary 4096 --hidden 320 --layers 8 --heads 10 --kv-heads 2 --head-dim 32 --ffn 1024 --context 16384)
+  mixing=(--repeat 3 --batch 32)
+  training=(--batch 32 --epochs 3 --tokens-max 16384 --lr 1e-3 --min-lr 1e-4 --save-every 50 --eval-every 50)
   ;;
 *)
-  printf 'SIZE is %s, expected small or full\n' "$size" >&2
+  printf 'SIZE is %s, expected small or full\n' "$SIZE" >&2
   exit 2
   ;;
 esac
 
-say() { printf '\n==> %s\n' "$*"; }
-
 say "an oracle plays the worker over training questions"
-legwork eval --plain --quiet --run "$out/oracle" --set run.split=train --questions "$questions" "${tier[@]}" \
+legwork eval "${config[@]}" --quiet --run "$out/oracle" "${questions[@]}" --set run.split=train \
   --set models.worker.skill=perfect
-say "its trajectories, and the gate's rows from their prefixes"
+legwork verify "$out/oracle"
+
+say "its trajectories, and rows for a gate from their prefixes"
 legwork ledger export trajectories "$out/oracle" --out "$out/core.jsonl" --split train
 legwork ledger export gate "$out/oracle" --out "$out/gate.jsonl" --split train
+
+say "no test question may be in them"
+legwork audit --train "$out/core.jsonl" "$out/gate.jsonl" --split test "${config[@]}"
+
+say "a new model, with a tokenizer of its own"
+legwork init --out "$out/base" --texts "$out/core.jsonl" "${shape[@]}"
+
+say "what of a row is learned"
+legwork mask show "$out/core.jsonl@[0:1]" --model "$out/base" --row 1 --plain
+
+say "core and gate, balanced by tokens in the loss"
+legwork mix --core "$out/core.jsonl@$rows" --gate "$out/gate.jsonl@$gate" --model "$out/base" --out "$out/mix" "${mixing[@]}"
+
+say "training"
+legwork train --plain --rows "$out/mix/mix.jsonl" --eval "$out/core.jsonl@$held" --model "$out/base" --out "$out/train" \
+  "${training[@]}"
+legwork verify "$out/train"
+
+say "the last checkpoint as a Hugging Face folder"
+checkpoint="$(find "$out/train/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-*' | sort | tail -n 1)"
+legwork export "$checkpoint" --original "$out/base" --out "$out/sft"
+legwork verify "$out/sft" --against "$out/base" --checkpoint "$checkpoint"
+
+say "base and trained model answer test questions, the trained one in this process and through a server"
+local_models=(--set 'models.worker.engine={context=4096,cache_mib=256}')
+legwork eval "${config[@]}" --quiet --run "$out/eval-base" "${asked[@]}" --model "$out/base" "${local_models[@]}"
+legwork eval "${config[@]}" --quiet --run "$out/eval-sft" "${asked[@]}" --model "$out/sft" "${local_models[@]}"
+
+say "before and after"
+legwork compare "$out/eval-base" "$out/eval-sft" --html "$out/compare.html"

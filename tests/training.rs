@@ -2,7 +2,7 @@
 //! and resumed to the weights of an undisturbed run, stopped by a signal, and refused where its inputs are not the same.
 //! `LEGWORK_KILLS` says how many runs are killed.
 
-use crate::program::{Place, err, out};
+use crate::program::{Mount, Place, err, out};
 use legwork_actors::trainer::{Record, TrainingRecords, read_records};
 use legwork_training::checkpoint;
 use rand::{RngExt, SeedableRng};
@@ -215,4 +215,29 @@ fn a_trained_model_is_exported_and_has_learned() {
     assert!(exported.status.success(), "{}", err(&exported));
     let verified = place.run(&["verify", "worker", "--against", "model", "--checkpoint", checkpoint]);
     assert!(verified.status.success(), "{}{}", out(&verified), err(&verified));
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_last_checkpoint() {
+    let place = furnished();
+    assert!(place.run(&train("undisturbed", &[])).status.success());
+    let undisturbed = came(&place.path("runs/undisturbed"));
+    // Room for the manifest only, for no checkpoint, for one, and for nearly all.
+    for (kib, kept) in [(12, None), (200, None), (500, Some(4)), (1_000, Some(8))] {
+        let run = format!("full-{kib}");
+        let folder = place.path("runs").join(&run);
+        let Some(disk) = Mount::small(&folder, kib) else { return };
+        let output = place.run(&train(&run, &[]));
+        let said = err(&output);
+        assert_eq!(output.status.code(), Some(1), "{run}: {said}");
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.contains("has room") && last.contains("--resume"), "{run}: {last}");
+        if let Some(step) = kept {
+            assert!(last.contains(&format!("the checkpoint of step {step} is kept")), "{run}: {last}");
+        }
+        disk.grow(16_384);
+        let output = place.run(&train(&run, &["--resume"]));
+        assert!(output.status.success(), "{run}: {}", err(&output));
+        assert_eq!(came(&folder), undisturbed, "{run}");
+    }
 }

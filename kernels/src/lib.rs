@@ -5,7 +5,10 @@
 //! such place states why it is sound.
 
 pub mod batch;
+pub mod compared;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod learn;
 pub mod mapped;
 pub mod matrix;
@@ -13,10 +16,13 @@ pub mod ops;
 pub mod stored;
 
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
+pub use compared::Compared;
 pub use cpu::backend::Cpu;
 pub use cpu::group::{Group, Member};
 pub use cpu::learn::CpuParam;
 pub use cpu::top_k::{Scored, top_k};
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};

@@ -1,16 +1,47 @@
 //! What every backend of [`Ops`] must compute: each operation beside candle's tensors, on shapes that straddle tiles, pages
-//! and passes. A backend calls [`conforms`] with its tolerance; the processor does at each of its levels.
+//! and passes. A backend calls [`conforms`] with its precision; the processor does at each of its levels, a card where there is
+//! one, and the card's kernels on an emulator everywhere.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Tensor};
 use legwork_kernels::cpu::panel::Level;
-use legwork_kernels::{Batch, CacheShape, Cpu, Dtype, Heads, Ops, PAGE_TOKENS, Rope, SharedBytes, Stored};
+use legwork_kernels::{Batch, CacheShape, Compared, Cpu, Dtype, Heads, Ops, PAGE_TOKENS, Rope, SharedBytes, Stored};
 use std::sync::Arc;
 
-/// Numbers that look like nothing in particular, from -1 to 1.
-struct Dice(u64);
+#[cfg(feature = "cuda")]
+#[path = "conformance/card.rs"]
+mod card;
+#[cfg(feature = "cuda")]
+#[path = "conformance/draws.rs"]
+mod draws;
+#[cfg(feature = "cuda")]
+#[path = "conformance/emulated.rs"]
+mod emulated;
+
+/// What a backend computes with.
+#[derive(Clone, Copy)]
+struct Precision {
+    /// To what its rows and weights are rounded: inputs are made so that they are what it holds.
+    round: fn(f32) -> f32,
+    /// How far products may be off, of their value or of 1.
+    product: f32,
+    /// And what is done to single rows, which may be rounded several times on the way.
+    rows: f32,
+    /// And attention, whose queries and keys are results already.
+    attention: f32,
+}
+
+impl Precision {
+    /// Of a backend that computes in `f32` throughout.
+    fn single(tolerance: f32) -> Self {
+        Self { round: |value| value, product: tolerance, rows: tolerance, attention: tolerance }
+    }
+}
+
+/// Numbers that look like nothing in particular, from -1 to 1, rounded to what a backend holds.
+struct Dice(u64, fn(f32) -> f32);
 
 impl Dice {
     fn next(&mut self) -> f32 {
@@ -19,7 +50,7 @@ impl Dice {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+        (self.1)(((z ^ (z >> 31)) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0)
     }
 
     fn many(&mut self, count: usize) -> Vec<f32> {
@@ -41,7 +72,8 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, dice: &mut Dice) -> (Stored, 
     let quantised = |kind| {
         let quantised = QTensor::quantize(&plain, kind).unwrap();
         let bytes = quantised.data().unwrap().to_vec();
-        (bytes, quantised.dequantize(&Device::Cpu).unwrap())
+        let meant: Vec<f32> = values(&quantised.dequantize(&Device::Cpu).unwrap()).into_iter().map(dice.1).collect();
+        (bytes, tensor(&meant, rows))
     };
     let halved = |kind| plain.to_dtype(kind).unwrap().to_dtype(DType::F32).unwrap();
     let (bytes, meant) = match dtype {
@@ -71,6 +103,16 @@ fn near(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
+/// That each head is near as a whole: where many tokens are mixed, values are small and a tolerance of 1 says little.
+fn near_as_vectors(what: &str, got: &[f32], expected: &[f32], width: usize, tolerance: f32) {
+    let length = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>().sqrt();
+    for (at, (got, expected)) in got.chunks_exact(width).zip(expected.chunks_exact(width)).enumerate() {
+        let off = length(&mut got.iter().zip(expected).map(|(got, expected)| got - expected));
+        let all = length(&mut expected.iter().copied());
+        assert!(off <= tolerance * all, "{what}, vector {at}: off by {off}, its length is {all}");
+    }
+}
+
 fn fill<B: Ops>(ops: &B, values: &[f32], rows: usize) -> B::Rows {
     let width = values.len() / rows;
     let table = ops.matrix(&[Stored::from_f32(rows, width, values).unwrap()]).unwrap();
@@ -86,12 +128,12 @@ fn read<B: Ops>(ops: &B, rows: &B::Rows) -> Vec<f32> {
 }
 
 /// Every operation of a backend.
-fn conforms<B: Ops>(ops: &B, tolerance: f32) {
-    let dice = &mut Dice(7);
-    products(ops, tolerance, dice);
-    row_by_row(ops, tolerance, dice);
-    attention(ops, tolerance, dice, Heads { query: 6, kv: 2, dim: 20 }, false, true);
-    attention(ops, tolerance, dice, Heads { query: 4, kv: 4, dim: 64 }, true, false);
+fn conforms<B: Ops>(ops: &B, precision: Precision) {
+    let dice = &mut Dice(7, precision.round);
+    products(ops, precision.product, dice);
+    row_by_row(ops, precision.rows, dice);
+    attention(ops, precision.attention, dice, Heads { query: 6, kv: 2, dim: 20 }, false, true, &SHORT);
+    attention(ops, precision.attention, dice, Heads { query: 4, kv: 4, dim: 64 }, true, false, &SHORT);
 }
 
 fn products<B: Ops>(ops: &B, tolerance: f32, dice: &mut Dice) {
@@ -158,19 +200,42 @@ fn row_by_row<B: Ops>(ops: &B, tolerance: f32, dice: &mut Dice) {
     }
 }
 
+/// Three sequences: how long they are, and how many of their tokens come in a second step.
+struct Story {
+    lengths: [usize; 3],
+    new: [usize; 3],
+}
+
+const SHORT: Story = Story { lengths: [2 * PAGE_TOKENS + 9, 5, PAGE_TOKENS], new: [11, 5, 1] };
+
 /// Three sequences of different pasts in one batch, whose pages lie criss-cross.
-fn attention<B: Ops>(ops: &B, tolerance: f32, dice: &mut Dice, heads: Heads, interleaved: bool, normed: bool) {
+fn attention<B: Ops>(
+    ops: &B,
+    tolerance: f32,
+    dice: &mut Dice,
+    heads: Heads,
+    interleaved: bool,
+    normed: bool,
+    story: &Story,
+) {
     let frequencies: Vec<f32> = (0..heads.dim / 2).map(|i| 0.7_f32.powi(i as i32)).collect();
     let rope = Rope { frequencies, interleaved, scale: 1.0 };
-    let shape = CacheShape { layers: 2, pages: 9, kv_heads: heads.kv, head_dim: heads.dim };
+    let Story { lengths, new } = *story;
+    let most = lengths.map(|length| length.div_ceil(PAGE_TOKENS)).into_iter().max().unwrap_or(0);
+    let pages: Vec<Vec<u32>> = (0..3)
+        .map(|sequence| {
+            let count = lengths[sequence].div_ceil(PAGE_TOKENS);
+            (0..count).map(|page| (3 * (most - page) - 1 - sequence) as u32).collect()
+        })
+        .collect();
+    let spare: Vec<u32> = (0..pages[0].len()).map(|page| (3 * most + page) as u32).collect();
+    let total = 3 * most + spare.len();
+    let shape = CacheShape { layers: 2, pages: total, kv_heads: heads.kv, head_dim: heads.dim };
     let mut cache = ops.cache(shape).unwrap();
     let norms = [dice.many(heads.dim), dice.many(heads.dim)];
     let vectors = norms.each_ref().map(|norm| ops.vector(norm).unwrap());
-    let lengths = [2 * PAGE_TOKENS + 9, 5, PAGE_TOKENS];
-    let pages = [vec![7, 1, 4], vec![0], vec![8]];
     let told: Vec<Vec<f32>> = lengths.iter().map(|length| dice.many(length * heads.fused())).collect();
-    // All but the last 11, 5 and 1 tokens come first, in a step of their own.
-    let new = [11, 5, 1];
+    // All but the last tokens come first, in a step of their own.
     let mut outputs = vec![Vec::new(); 3];
     for second in [false, true] {
         let (mut batch, mut rows, mut of_row) = (Batch::default(), Vec::new(), Vec::new());
@@ -196,13 +261,17 @@ fn attention<B: Ops>(ops: &B, tolerance: f32, dice: &mut Dice, heads: Heads, int
     }
     for (sequence, length) in lengths.iter().enumerate() {
         let expected = attended(&told[sequence], *length, heads, &rope, normed.then_some(&norms));
-        near(&format!("attend, {heads:?}, sequence {sequence}"), &outputs[sequence], &expected, tolerance);
+        let what = format!("attend, {heads:?}, sequence {sequence}");
+        near(&what, &outputs[sequence], &expected, tolerance);
+        near_as_vectors(&what, &outputs[sequence], &expected, heads.dim, tolerance);
     }
     let saved = ops.save_pages(&cache, &pages[0]).unwrap();
-    assert_eq!(saved.len(), 3 * ops.page_bytes(&cache));
-    ops.load_pages(&mut cache, &[2, 3, 5], &saved).unwrap();
-    assert_eq!(ops.save_pages(&cache, &[2, 3, 5]).unwrap(), saved, "pages are the same wherever they lie");
-    assert!(ops.save_pages(&cache, &[9]).is_err() && ops.load_pages(&mut cache, &[2], &saved).is_err());
+    assert_eq!(saved.len(), spare.len() * ops.page_bytes(&cache));
+    ops.load_pages(&mut cache, &spare, &saved).unwrap();
+    assert_eq!(ops.save_pages(&cache, &spare).unwrap(), saved, "pages are the same wherever they lie");
+    let outside = [total as u32];
+    assert!(ops.save_pages(&cache, &outside).is_err() && ops.load_pages(&mut cache, &outside, &saved).is_err());
+    assert!(ops.load_pages(&mut cache, &spare, &saved[1..]).is_err(), "not the bytes of so many pages");
 }
 
 /// Attention over one whole sequence, by tensors without pages.
@@ -264,8 +333,14 @@ fn turn(x: &Tensor, rope: &Rope) -> Tensor {
 #[test]
 fn the_processor_conforms_at_every_level() {
     for level in Level::available() {
-        conforms(&Cpu::at(level), 2e-5);
+        conforms(&Cpu::at(level), Precision::single(2e-5));
     }
+}
+
+#[test]
+fn two_levels_of_the_processor_agree_operation_by_operation() {
+    let level = Level::available().last().copied().unwrap();
+    conforms(&Compared::new(Cpu::at(level), Cpu::at(Level::Scalar), 1e-5), Precision::single(2e-5));
 }
 
 #[test]

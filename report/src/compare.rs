@@ -12,6 +12,7 @@ use crate::provenance::Provenance;
 use crate::statistics::bootstrap::{Bootstrap, Cluster, RESAMPLES, bootstrap_mean};
 use crate::statistics::paired::{DetectableEffect, McNemar, detectable_effect, mcnemar};
 use crate::statistics::proportion::Rate;
+use crate::summary::behaviour::turns;
 use legwork_protocol::id::{EpisodeKey, QuestionId};
 use legwork_protocol::outcome::Outcome;
 use legwork_protocol::record::EpisodeRecord;
@@ -74,6 +75,10 @@ pub struct Comparison {
     /// Flips of which one side was not run, failed from outside, was cancelled or got no verdict: there
     /// the run may have changed rather than the worker.
     pub flips_from_outside: u64,
+    /// Turns of the first run's pairs with a call that could be read.
+    pub readable_a: Rate,
+    /// Turns of the second run's pairs with a call that could be read.
+    pub readable_b: Rate,
     /// Differences that were accepted.
     pub accepted: Vec<Difference>,
     /// Other digests that differ: what was changed between the runs.
@@ -163,11 +168,23 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>, options: &CompareOptions) -> Result<Com
         total: row("total", &pairs.iter().collect::<Vec<_>>(), options),
         flips_from_outside: flips.iter().filter(|flip| from_outside(flip.a) || from_outside(flip.b)).count() as u64,
         flips,
+        readable_a: readable(&placed_a, &pairs),
+        readable_b: readable(&placed_b, &pairs),
         accepted,
         changed: comparable::changed(a.provenance, b.provenance, &options.must_match),
         left_out_a: (placed_a.len() - pairs.len()) as u64,
         left_out_b: (placed_b.len() - pairs.len()) as u64,
     })
+}
+
+/// Turns with a call that could be read, over the episodes that are in a pair.
+fn readable(placed: &[Placed<'_>], pairs: &[Pair<'_>]) -> Rate {
+    let paired: BTreeSet<&EpisodeKey> = pairs.iter().map(|pair| pair.key).collect();
+    let records =
+        || placed.iter().filter(|placed| paired.contains(&placed.planned.key)).filter_map(|placed| placed.record);
+    let all: u64 = records().map(turns).sum();
+    let malformed: u64 = records().map(|record| u64::from(record.malformed_turns)).sum();
+    Rate::new(all.saturating_sub(malformed), all)
 }
 
 /// Whether the end of an episode says nothing of its worker.

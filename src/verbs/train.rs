@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 /// Ranks are made anew at most so often.
 const RESTARTS: RestartLimit = RestartLimit { restarts_max: 3, window_ms: 600_000 };
 /// Where checkpoints are, in a run's folder.
-const CHECKPOINTS: &str = "checkpoints";
+pub(super) const CHECKPOINTS: &str = "checkpoints";
 /// Where TensorBoard's files are, in a run's folder.
 const TENSORBOARD: &str = "tensorboard";
 /// The list of rows that were skipped, in a run's folder.

@@ -34,7 +34,13 @@ fn main() {
         ("SmolLM2-135M's size", shape(576, 30, [9, 3, 64], 1536, 49_152), vec![512; 2]),
         ("long", shape(256, 6, [8, 4, 32], 768, 4096), vec![8192]),
     ] {
-        println!("{name}: {} layers of {}, {} tokens in {}", config.layers, config.hidden, sum(&lengths), lengths.len());
+        println!(
+            "{name}: {} layers of {}, {} tokens in {}",
+            config.layers,
+            config.hidden,
+            sum(&lengths),
+            lengths.len()
+        );
         let before = ask(&peer, &config, &lengths);
         let ours = step(&config, &lengths);
         let after = ask(&peer, &config, &lengths);
@@ -43,7 +49,11 @@ fn main() {
         if let (Some(before), Some(after)) = (before, after) {
             for kind in ["recomputed", "stored"] {
                 let best = before[kind].as_f64().unwrap().max(after[kind].as_f64().unwrap());
-                println!("  {} {kind}: {best:.0} tokens/s; ours is {:.2} ×", before["name"].as_str().unwrap(), ours / best);
+                println!(
+                    "  {} {kind}: {best:.0} tokens/s; ours is {:.2} ×",
+                    before["name"].as_str().unwrap(),
+                    ours / best
+                );
             }
         }
     }

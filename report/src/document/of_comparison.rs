@@ -60,6 +60,11 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
             format!("p = {}", p_value(test.p, test.log10_p)),
             "two-sided, over the pairs that differ",
         ),
+        Fact::new(
+            "Readable calls",
+            format!("{} against {} of turns", percent(comparison.readable_b.rate), percent(comparison.readable_a.rate)),
+            format!("{} and {} turns", of(&comparison.readable_b), of(&comparison.readable_a)),
+        ),
     ]
 }
 

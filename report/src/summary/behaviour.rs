@@ -24,6 +24,9 @@ pub struct Activity {
     pub opens: u64,
     /// Turns without a readable call.
     pub malformed_turns: u64,
+    /// Turns of all roles. Reports of older versions lack it.
+    #[serde(default)]
+    pub turns: u64,
     /// Calls that repeated an earlier one word for word.
     pub repeated_calls: u64,
 }
@@ -67,6 +70,11 @@ pub struct Retrieval {
     pub gold_opened: MeanRecall,
 }
 
+/// Turns of all roles of an episode.
+pub(crate) fn turns(record: &EpisodeRecord) -> u64 {
+    u64::from(record.coordinator_spent.turns) + u64::from(record.workers_spent.turns)
+}
+
 pub(super) fn activity(ran: &[&EpisodeRecord]) -> Activity {
     Activity {
         episodes: ran.len() as u64,
@@ -75,6 +83,7 @@ pub(super) fn activity(ran: &[&EpisodeRecord]) -> Activity {
         degraded_episodes: sum(ran, |record| u32::from(record.degraded_searches > 0)),
         opens: sum(ran, |record| record.opens),
         malformed_turns: sum(ran, |record| record.malformed_turns),
+        turns: ran.iter().map(|record| turns(record)).sum(),
         repeated_calls: sum(ran, |record| record.repeated_calls),
     }
 }

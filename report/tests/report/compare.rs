@@ -77,6 +77,26 @@ fn a_failure_that_looks_like_a_regression_is_told_apart() {
 }
 
 #[test]
+fn readable_calls_are_counted_over_the_pairs_alone() {
+    let with = |id: &str, turns: u32, malformed: u32| {
+        let mut record = record(id, "all", Outcome::Wrong);
+        (record.coordinator_spent.turns, record.workers_spent.turns, record.malformed_turns) =
+            (1, turns - 1, malformed);
+        record
+    };
+    let a = [with("1", 10, 9), with("2", 6, 6), with("3", 99, 0)];
+    let b = [with("1", 8, 1), with("2", 4, 2)];
+    let (before, after) = (provenance("before"), provenance("after"));
+    let (wide, narrow) = (plan([("1", "all"), ("2", "all"), ("3", "all")]), plan([("1", "all"), ("2", "all")]));
+    let accept = accepting(&["question_ids"]);
+    let comparison = compare(&run(&wide, &a, &before), &run(&narrow, &b, &after), &accept).unwrap();
+    let counts = [comparison.readable_a, comparison.readable_b].map(|rate| (rate.correct, rate.of));
+    assert_eq!(counts, [(1, 16), (9, 12)]);
+    let text = render(&comparison, &[], Format::Text(Charset::Ascii)).unwrap();
+    assert!(text.contains("75.00 % against 6.25 % of turns"), "{text}");
+}
+
+#[test]
 fn another_corpus_is_refused_unless_accepted_by_name() {
     let records = [record("1", "all", Outcome::Correct)];
     let plan = plan_of(&records);

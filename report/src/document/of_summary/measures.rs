@@ -5,6 +5,7 @@ use crate::document::plot::{Histogram, Plot};
 use crate::document::{Block, Figure, Section, Table, interval, of, plural};
 use crate::number::{Finite, UNDEFINED, count, decimal, duration, money, percent, percent_range};
 use crate::statistics::percentile;
+use crate::statistics::proportion::Rate;
 use crate::statistics::recall::MeanRecall;
 use crate::summary::Summary;
 use crate::summary::behaviour::Percentiles;
@@ -132,6 +133,18 @@ pub(super) fn searching(summary: &Summary) -> Section {
         found.row(false, [name.to_owned(), percent(recall.mean), count(recall.questions), count(recall.without)]);
     }
     let mut blocks = vec![Block::Table(calls), Block::Table(found)];
+    if activity.turns > 0 {
+        let readable = Rate::new(activity.turns.saturating_sub(activity.malformed_turns), activity.turns);
+        blocks.insert(
+            1,
+            Block::Note(format!(
+                "Turns with a call that could be read: {}, {}, Wilson 95 % {}.",
+                percent(readable.rate),
+                of(&readable),
+                interval(&readable),
+            )),
+        );
+    }
     if activity.degraded_searches > 0 {
         blocks.push(Block::Note(format!(
             "In {} a part of the retriever was missing: their scores are not those of the whole system.",

@@ -1,0 +1,207 @@
+//! Attention on a card: which kernels a plan is given to, with what arguments.
+//!
+//! It refuses to know how a batch is laid out.
+
+use super::backend::Card;
+use super::batch::Step;
+use super::driver::{Arg, Driver, Shape};
+use super::memory::CardRows;
+use super::plan::{Fast, TILE_WARPS};
+use super::source::Unit;
+use crate::ops::{Heads, OpsError};
+
+/// The kernels of one shape of heads.
+pub(super) struct Attention<D: Driver> {
+    decode: D::Kernel,
+    combine: D::Kernel,
+    prefill: D::Kernel,
+}
+
+impl<D: Driver> Clone for Attention<D> {
+    fn clone(&self) -> Self {
+        Self { decode: self.decode.clone(), combine: self.combine.clone(), prefill: self.prefill.clone() }
+    }
+}
+
+/// What an attention reads and writes.
+pub(super) struct Place<'a, D: Driver> {
+    pub(super) qkv: &'a CardRows<D>,
+    pub(super) heads: Heads,
+    /// Where the layer of page 0 begins.
+    pub(super) layer: u64,
+    pub(super) page_stride: usize,
+    pub(super) out: &'a CardRows<D>,
+}
+
+impl<D: Driver> Place<'_, D> {
+    fn group(&self) -> usize {
+        self.heads.query / self.heads.kv
+    }
+
+    /// What scores are multiplied by for powers of two.
+    fn scale(&self) -> Arg {
+        Arg::Float(std::f32::consts::LOG2_E / (self.heads.dim as f32).sqrt())
+    }
+
+    fn cache(&self) -> [Arg; 2] {
+        [Arg::Address(self.layer), Arg::Long(self.page_stride as u64)]
+    }
+
+    fn rows(&self) -> [Arg; 2] {
+        [Arg::Address(self.qkv.address), Arg::Word(self.qkv.stride as u32)]
+    }
+
+    fn out(&self) -> [Arg; 2] {
+        [Arg::Address(self.out.address), Arg::Word(self.out.stride as u32)]
+    }
+}
+
+impl<D: Driver> Card<D> {
+    /// The kernels of a shape of heads, compiled when first asked for.
+    pub(super) fn attention(&self, fast: Fast) -> Result<Attention<D>, OpsError> {
+        if let Some(known) = self.attention.borrow().get(&fast) {
+            return Ok(known.clone());
+        }
+        let decode = Unit::decode(fast.dim, fast.heads);
+        let made = Attention {
+            decode: self.driver.kernel(&decode, "decode", 0)?,
+            combine: self.driver.kernel(&decode, "combine", 0)?,
+            prefill: self.driver.kernel(&Unit::prefill(fast.dim, fast.group), "prefill", fast.shared_bytes())?,
+        };
+        self.attention.borrow_mut().insert(fast, made.clone());
+        Ok(made)
+    }
+
+    pub(super) fn attend_plainly(&self, step: &Step<D>, place: &Place<'_, D>) -> Result<(), OpsError> {
+        if place.qkv.rows == 0 {
+            return Ok(());
+        }
+        let grid = [place.qkv.rows as u32, place.heads.query as u32];
+        let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
+        let args = [
+            rows,
+            stride,
+            Arg::Word(place.group() as u32),
+            Arg::Word(place.heads.dim as u32),
+            Arg::Address(step.at.reaches),
+            Arg::Address(step.at.pages),
+            layer,
+            page_stride,
+            place.scale(),
+            out,
+            out_stride,
+        ];
+        // SAFETY: as `attend_plain` declares them; the plan has a reach for each row, within checked pages.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&self.kernels.attend_plain, Shape { grid, threads: 128, shared_bytes: 0 }, &args)
+        }
+    }
+
+    /// Attention by the fast kernels, whose parts are put together at the end.
+    pub(super) fn attend_fast(&self, step: &mut Step<D>, place: &Place<'_, D>, fast: Fast) -> Result<(), OpsError> {
+        let kernels = self.attention(fast)?;
+        let partial = step.partial(&self.driver, place.heads)?;
+        self.attend_tiles(step, place, &kernels, fast, partial)?;
+        self.attend_splits(step, place, &kernels, fast, partial)?;
+        self.combine(step, place, &kernels, fast, partial)
+    }
+
+    fn attend_tiles(
+        &self,
+        step: &Step<D>,
+        place: &Place<'_, D>,
+        kernels: &Attention<D>,
+        fast: Fast,
+        (sums, masses): (u64, u64),
+    ) -> Result<(), OpsError> {
+        if step.plan.tiles.is_empty() {
+            return Ok(());
+        }
+        let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
+        let shape = Shape {
+            grid: [step.plan.tiles.len() as u32, place.heads.kv as u32],
+            threads: 32 * TILE_WARPS as u32,
+            shared_bytes: fast.shared_bytes(),
+        };
+        let args = [
+            rows,
+            stride,
+            Arg::Address(step.at.tiles),
+            Arg::Address(step.at.pages),
+            layer,
+            page_stride,
+            place.scale(),
+            out,
+            out_stride,
+            Arg::Word(place.heads.query as u32),
+            Arg::Address(sums),
+            Arg::Address(masses),
+        ];
+        // SAFETY: as `prefill` declares them; tiles are of rows and pages that `prepare` checked, its shared memory is what the
+        // kernel was made with, and `partial` has room for every slot of the plan.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&kernels.prefill, shape, &args)
+        }
+    }
+
+    fn attend_splits(
+        &self,
+        step: &Step<D>,
+        place: &Place<'_, D>,
+        kernels: &Attention<D>,
+        fast: Fast,
+        (sums, masses): (u64, u64),
+    ) -> Result<(), OpsError> {
+        if step.plan.splits.is_empty() {
+            return Ok(());
+        }
+        let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
+        let query_heads = Arg::Word(place.heads.query as u32);
+        let grid = [step.plan.splits.len() as u32, (place.heads.query / fast.heads) as u32];
+        let args = [
+            rows,
+            stride,
+            query_heads,
+            Arg::Word(fast.group as u32),
+            Arg::Address(step.at.splits),
+            Arg::Address(step.at.pages),
+            layer,
+            page_stride,
+            place.scale(),
+            out,
+            out_stride,
+            Arg::Address(sums),
+            Arg::Address(masses),
+        ];
+        // SAFETY: as `decode` declares them; splits are of rows and pages that `prepare` checked, and `partial` has room for
+        // every slot of the plan.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&kernels.decode, Shape { grid, threads: 128, shared_bytes: 0 }, &args)
+        }
+    }
+
+    fn combine(
+        &self,
+        step: &Step<D>,
+        place: &Place<'_, D>,
+        kernels: &Attention<D>,
+        fast: Fast,
+        (sums, masses): (u64, u64),
+    ) -> Result<(), OpsError> {
+        if step.plan.joined.is_empty() {
+            return Ok(());
+        }
+        let grid = [step.plan.joined.len() as u32, place.heads.query as u32];
+        let ([out, out_stride], query_heads) = (place.out(), Arg::Word(place.heads.query as u32));
+        let args =
+            [Arg::Address(step.at.joined), query_heads, Arg::Address(sums), Arg::Address(masses), out, out_stride];
+        // SAFETY: as `combine` declares them; its slots are those that the launches before fill.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&kernels.combine, Shape { grid, threads: fast.dim as u32, shared_bytes: 0 }, &args)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A batch on the card: its positions, pages and plan, copied once for all layers of a step, and the table of cosines that its
+//! rows are turned by.
+//!
+//! It refuses to know which layer asks.
+
+use super::driver::{Arg, Driver, Shape};
+use super::memory::Growing;
+use super::plan::{Fast, Plan};
+use crate::batch::{Batch, PAGE_TOKENS};
+use crate::ops::{Heads, OpsError, Rope};
+
+/// The batch that the card holds.
+pub(super) struct Step<D: Driver> {
+    /// What it was made of; none after a failure.
+    of: Option<(Batch, Heads, usize)>,
+    words: Growing<D>,
+    pub(super) plan: Plan,
+    pub(super) fast: Option<Fast>,
+    pub(super) at: Places,
+    rope: Option<Rope>,
+    frequencies: Growing<D>,
+    table: Growing<D>,
+    /// Whether the table is that of this batch and rope.
+    turned: Option<u64>,
+    sums: Growing<D>,
+    masses: Growing<D>,
+}
+
+/// Where its parts are.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Places {
+    positions: u64,
+    pub(super) slots: u64,
+    pub(super) pages: u64,
+    pub(super) splits: u64,
+    pub(super) joined: u64,
+    pub(super) tiles: u64,
+    pub(super) reaches: u64,
+}
+
+impl<D: Driver> Step<D> {
+    pub(super) fn new() -> Self {
+        Self {
+            of: None,
+            words: Growing::new(),
+            plan: Plan::default(),
+            fast: None,
+            at: Places::default(),
+            rope: None,
+            frequencies: Growing::new(),
+            table: Growing::new(),
+            turned: None,
+            sums: Growing::new(),
+            masses: Growing::new(),
+        }
+    }
+
+    /// Puts a batch there, unless it is there already. Kernels trust what is checked here.
+    pub(super) fn prepare(&mut self, driver: &D, batch: &Batch, heads: Heads, pages: usize) -> Result<(), OpsError> {
+        if self.of.as_ref().is_some_and(|(known, of, total)| known == batch && *of == heads && *total == pages) {
+            return Ok(());
+        }
+        (self.of, self.turned) = (None, None);
+        batch.check(usize::MAX, pages, u32::MAX as usize / 2).map_err(|error| OpsError::Shape {
+            op: "batch",
+            expected: "spans, positions and pages that fit each other".to_owned(),
+            got: error.0,
+        })?;
+        self.fast = Fast::of(heads);
+        self.plan = Plan::of(batch, self.fast);
+        let mut words = batch.positions.clone();
+        let mut part = |values: &mut dyn Iterator<Item = u32>| {
+            words.resize(words.len().next_multiple_of(4), 0);
+            let begin = words.len();
+            words.extend(values);
+            begin
+        };
+        let slots = part(&mut batch.spans.iter().flat_map(|span| {
+            let of_span = batch.pages_of(span);
+            (span.past..span.past + span.rows).map(|position| {
+                let page = of_span[position / PAGE_TOKENS] as usize;
+                (page * PAGE_TOKENS + position % PAGE_TOKENS) as u32
+            })
+        }));
+        let all_pages = part(&mut batch.pages.iter().copied());
+        let begins = self.plan.words(&mut words);
+        let base = self.words.put(driver, "a batch", &words)?;
+        let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;
+        self.at = Places {
+            positions: base,
+            slots: at(slots),
+            pages: at(all_pages),
+            splits: at(begins[0]),
+            joined: at(begins[1]),
+            tiles: at(begins[2]),
+            reaches: at(begins[3]),
+        };
+        self.of = Some((batch.clone(), heads, pages));
+        Ok(())
+    }
+
+    /// The table of cosines and sines of the batch's rows.
+    pub(super) fn table(&mut self, driver: &D, angles: &D::Kernel, rope: &Rope) -> Result<u64, OpsError> {
+        let known = self.rope.as_ref() == Some(rope);
+        if let (true, Some(table)) = (known, self.turned) {
+            return Ok(table);
+        }
+        self.turned = None;
+        let rows = self.of.as_ref().map_or(0, |(batch, ..)| batch.rows());
+        let pairs = rope.frequencies.len();
+        let frequencies = if known {
+            self.frequencies.at_least(driver, "frequencies", pairs * size_of::<f32>())?
+        } else {
+            self.rope = None;
+            let words: Vec<u32> = rope.frequencies.iter().map(|frequency| frequency.to_bits()).collect();
+            self.frequencies.put(driver, "frequencies", &words)?
+        };
+        self.rope = Some(rope.clone());
+        let table = self.table.at_least(driver, "cosines and sines", rows * pairs * 2 * size_of::<f32>())?;
+        if rows > 0 && pairs > 0 {
+            let shape = Shape { grid: [rows as u32, 1], threads: 128, shared_bytes: 0 };
+            let args = [
+                Arg::Address(self.at.positions),
+                Arg::Address(frequencies),
+                Arg::Word(pairs as u32),
+                Arg::Float(rope.scale),
+                Arg::Address(table),
+            ];
+            // SAFETY: as `angles` declares them; `prepare` put a position for each of the rows there, `put` the frequencies,
+            // and the table has room for two floats a row and pair.
+            #[allow(unsafe_code)]
+            unsafe {
+                driver.launch(angles, shape, &args)?;
+            }
+        }
+        self.turned = Some(table);
+        Ok(table)
+    }
+
+    /// Room for the sums and masses of splits.
+    pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<(u64, u64), OpsError> {
+        let slots = self.plan.slots() * heads.query;
+        let sums = self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?;
+        let masses = self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?;
+        Ok((sums, masses))
+    }
+}

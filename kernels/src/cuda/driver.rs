@@ -1,0 +1,117 @@
+//! What runs kernels: memory of a card, copies to and from it, kernels by name, and products of large matrices. All work goes
+//! to one stream, so each call sees what those before it did.
+//!
+//! It refuses to know what is computed.
+
+use super::source::Unit;
+use crate::ops::OpsError;
+
+/// One argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arg {
+    /// An address on the card; 0 is none.
+    Address(u64),
+    /// A `u32`.
+    Word(u32),
+    /// A `u64`.
+    Long(u64),
+    /// A float.
+    Float(f32),
+}
+
+impl Arg {
+    /// Its bits, and how many bytes of them count.
+    pub fn bits(self) -> (u64, u32) {
+        match self {
+            Arg::Address(value) | Arg::Long(value) => (value, 8),
+            Arg::Word(value) => (value.into(), 4),
+            Arg::Float(value) => (value.to_bits().into(), 4),
+        }
+    }
+}
+
+/// How many blocks of how many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks side by side, and one below the other (at most 65,535).
+    pub grid: [u32; 2],
+    /// Threads of a block: whole warps of 32, at most 1,024.
+    pub threads: u32,
+    /// Bytes of shared memory that are not part of the kernel.
+    pub shared_bytes: u32,
+}
+
+/// `out = x Wᵀ + bias` in bf16 with sums in `f32`; matrices are row-major with strides in values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of `x` and of `out`.
+    pub rows: usize,
+    /// Columns of `x` and of `W`.
+    pub inputs: usize,
+    /// Rows of `W`, columns of `out`.
+    pub outputs: usize,
+    /// Where `x` is, and its stride.
+    pub x: (u64, usize),
+    /// Where `W` is, and its stride.
+    pub weight: (u64, usize),
+    /// Where the bias is, if there is one.
+    pub bias: Option<u64>,
+    /// Where `out` is, and its stride.
+    pub out: (u64, usize),
+}
+
+/// A card's driver.
+pub trait Driver {
+    /// A piece of the card's memory; given back when dropped, after the work that was started before.
+    type Memory: Send;
+    /// A kernel that can be launched.
+    type Kernel: Clone + Send;
+
+    /// Reserves memory that holds zeros, aligned to 256 bytes; at least one byte.
+    ///
+    /// # Errors
+    /// [`OpsError::Memory`] where there is too little.
+    fn reserve(&self, what: &'static str, bytes: usize) -> Result<Self::Memory, OpsError>;
+
+    /// Where it is.
+    fn address(&self, memory: &Self::Memory) -> u64;
+
+    /// Copies bytes to memory, from byte `at` on.
+    ///
+    /// # Errors
+    /// Bytes that do not fit, or a device that failed.
+    fn upload(&self, bytes: &[u8], memory: &mut Self::Memory, at: usize) -> Result<(), OpsError>;
+
+    /// Copies memory from byte `at` on, when all work before has been done.
+    ///
+    /// # Errors
+    /// Bytes that are not there, or a device that failed.
+    fn download(&self, memory: &Self::Memory, at: usize, bytes: &mut [u8]) -> Result<(), OpsError>;
+
+    /// A kernel of a unit, compiled if need be, that may use `shared_bytes` of shared memory beside its own.
+    ///
+    /// # Errors
+    /// A source that does not compile, with the compiler's words.
+    fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<Self::Kernel, OpsError>;
+
+    /// Starts a kernel.
+    ///
+    /// # Errors
+    /// A device that failed.
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel declares, their addresses those of memory that holds what it reads and has room
+    /// for what it writes, and that memory is not dropped by another driver's stream before.
+    #[allow(unsafe_code, reason = "kernels are not checked")]
+    unsafe fn launch(&self, kernel: &Self::Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError>;
+
+    /// Starts a product.
+    ///
+    /// # Errors
+    /// A device that failed.
+    ///
+    /// # Safety
+    /// The addresses are those of memory that holds such matrices.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn product(&self, product: &Product) -> Result<(), OpsError>;
+}

@@ -1,0 +1,202 @@
+//! A card of NVIDIA as a [`Driver`]: one context, one stream, modules by source, and cuBLASLt. Libraries are looked for when it
+//! is opened, so that programs are built without them.
+//!
+//! Events of single pieces of memory are not tracked, since all work goes to one stream, and captured graphs forbid them. It
+//! refuses to know what kernels compute.
+
+use super::backend::Card;
+use super::compile::{Arch, compile};
+use super::driver::{Arg, Driver, Product, Shape};
+use super::error::CardError;
+use super::gemm::Products;
+use super::source::Unit;
+use crate::ops::OpsError;
+use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+    sys,
+};
+use cudarc::nvrtc::Ptx;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of shared memory that a kernel gets without asking.
+const SHARED_FREE_BYTES: u32 = 48 << 10;
+
+/// A card.
+pub struct Nvidia {
+    products: Products,
+    modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
+    arch: Arch,
+    kept: Option<PathBuf>,
+    stream: Arc<CudaStream>,
+    context: Arc<CudaContext>,
+}
+
+impl Card<Nvidia> {
+    /// Opens a card by its number; what is compiled is kept in a folder, where one is given.
+    ///
+    /// # Errors
+    /// No such card, a missing library, or kernels that do not compile.
+    pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, OpsError> {
+        Self::new(Nvidia::open(ordinal, kept)?)
+    }
+}
+
+impl Nvidia {
+    /// How many cards there are; 0 without a driver.
+    pub fn count() -> usize {
+        #[allow(unsafe_code)]
+        // SAFETY: looking for a library runs its initialisers, and the driver's do nothing that others see.
+        let driver = unsafe { sys::is_culib_present() };
+        if driver { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
+    }
+
+    /// Opens a card by its number.
+    ///
+    /// # Errors
+    /// No such card, or a missing library.
+    pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
+        #[allow(unsafe_code)]
+        // SAFETY: as in `count`, for both libraries.
+        let (driver, products) = unsafe { (sys::is_culib_present(), cudarc::cublaslt::sys::is_culib_present()) };
+        if !driver {
+            return Err(CardError::Library { library: "libcuda", package: "NVIDIA's driver" });
+        }
+        if !products {
+            let package = "CUDA 13 or its wheel nvidia-cublas";
+            return Err(CardError::Library { library: "libcublasLt", package });
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("opening a card"))?;
+        #[allow(unsafe_code)]
+        // SAFETY: nothing is allocated yet, and all memory is made, used and given back on the one stream below.
+        unsafe {
+            context.disable_event_tracking();
+        }
+        let (major, minor) = context.compute_capability().map_err(failed("asking for a card's capability"))?;
+        let arch = Arch::of(major, minor)?;
+        let stream = context.new_stream().map_err(failed("making a stream"))?;
+        let products = Products::new(&stream)?;
+        Ok(Self { context, stream, arch, kept, modules: RefCell::default(), products })
+    }
+
+    /// Bytes of memory that are free, and all there are.
+    ///
+    /// # Errors
+    /// A card that failed.
+    pub fn memory(&self) -> Result<(usize, usize), CardError> {
+        self.context.mem_get_info().map_err(failed("asking for free memory"))
+    }
+
+    /// What it compiles for.
+    pub fn arch(&self) -> &Arch {
+        &self.arch
+    }
+
+    pub(super) fn parts(&self) -> (&Arc<CudaContext>, &Arc<CudaStream>) {
+        (&self.context, &self.stream)
+    }
+
+    /// Makes the card that of this thread, which need not be the one that opened it.
+    fn bind(&self) -> Result<(), CardError> {
+        self.context.bind_to_thread().map_err(failed("using a card from another thread"))
+    }
+
+    /// Copies a piece of memory to another of the same size.
+    pub(super) fn copy(&self, from: &CudaSlice<u8>, to: &mut CudaSlice<u8>) -> Result<(), CardError> {
+        self.stream.memcpy_dtod(from, to).map_err(failed("copying within the card"))
+    }
+
+    fn module(&self, unit: &Unit) -> Result<Arc<CudaModule>, CardError> {
+        if let Some(module) = self.modules.borrow().get(unit) {
+            return Ok(Arc::clone(module));
+        }
+        let compiled = compile(unit, &self.arch, self.kept.as_deref())?;
+        let module =
+            self.context.load_module(Ptx::from_binary(compiled.image)).map_err(failed("loading compiled kernels"))?;
+        self.modules.borrow_mut().insert(unit.clone(), Arc::clone(&module));
+        Ok(module)
+    }
+}
+
+fn failed(doing: &'static str) -> impl Fn(DriverError) -> CardError {
+    move |error| CardError::call(doing)(&error)
+}
+
+fn outside(op: &'static str, at: usize, bytes: usize, of: usize) -> OpsError {
+    OpsError::Shape { op, expected: format!("at most {of} bytes"), got: format!("{bytes} from byte {at}") }
+}
+
+impl Driver for Nvidia {
+    type Memory = CudaSlice<u8>;
+    type Kernel = CudaFunction;
+
+    fn reserve(&self, what: &'static str, bytes: usize) -> Result<CudaSlice<u8>, OpsError> {
+        self.stream.alloc_zeros(bytes.max(1)).map_err(|error| match error.0 {
+            cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => OpsError::Memory { what, bytes: bytes as u128 },
+            _ => failed("reserving memory")(error).into(),
+        })
+    }
+
+    fn address(&self, memory: &CudaSlice<u8>) -> u64 {
+        memory.device_ptr(&self.stream).0
+    }
+
+    fn upload(&self, bytes: &[u8], memory: &mut CudaSlice<u8>, at: usize) -> Result<(), OpsError> {
+        let of = memory.len();
+        let end = at.checked_add(bytes.len()).ok_or_else(|| outside("upload", at, bytes.len(), of))?;
+        let mut piece = memory.try_slice_mut(at..end).ok_or_else(|| outside("upload", at, bytes.len(), of))?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        Ok(self.stream.memcpy_htod(bytes, &mut piece).map_err(failed("copying to the card"))?)
+    }
+
+    fn download(&self, memory: &CudaSlice<u8>, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
+        let (of, count) = (memory.len(), bytes.len());
+        let end = at.checked_add(count).ok_or_else(|| outside("download", at, count, of))?;
+        let piece = memory.try_slice(at..end).ok_or_else(|| outside("download", at, count, of))?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.stream.memcpy_dtoh(&piece, bytes).map_err(failed("copying from the card"))?;
+        Ok(self.stream.synchronize().map_err(failed("waiting for the card"))?)
+    }
+
+    fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {
+        self.bind()?;
+        let kernel = self.module(unit)?.load_function(name).map_err(failed("finding a kernel"))?;
+        if shared_bytes > SHARED_FREE_BYTES {
+            let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            kernel.set_attribute(attribute, shared_bytes as i32).map_err(failed("asking for shared memory"))?;
+        }
+        Ok(kernel)
+    }
+
+    #[allow(unsafe_code, reason = "kernels are not checked")]
+    unsafe fn launch(&self, kernel: &CudaFunction, shape: Shape, args: &[Arg]) -> Result<(), OpsError> {
+        // Little-endian, so that an argument of four bytes is the lower half of eight.
+        let bits: Vec<u64> = args.iter().map(|arg| arg.bits().0).collect();
+        let mut builder = self.stream.launch_builder(kernel);
+        for bits in &bits {
+            builder.arg(bits);
+        }
+        let config = LaunchConfig {
+            grid_dim: (shape.grid[0], shape.grid[1], 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared_bytes,
+        };
+        // SAFETY: the caller's duty; the bits of all arguments live through the call, which copies them.
+        unsafe { builder.launch(config) }.map_err(failed("starting a kernel"))?;
+        Ok(())
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn product(&self, product: &Product) -> Result<(), OpsError> {
+        self.bind()?;
+        // SAFETY: the caller's duty.
+        Ok(unsafe { self.products.run(product) }?)
+    }
+}

@@ -1,0 +1,188 @@
+//! A card made of the processor: the kernels' own sources, compiled by the system's C++ compiler with `emulator.h` in the
+//! place of `device.cu`, and run thread by thread. So the sources, their launches and their arguments are held to the same
+//! suite as a card, where there is none; products of large matrices, which are a library's, are plain loops.
+//!
+//! It refuses to know what a kernel is for. Without a C++ compiler, tests over it say that they skip.
+
+#![allow(unsafe_code, reason = "kernels are not checked")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use half::bf16;
+use legwork_kernels::OpsError;
+use legwork_kernels::cuda::driver::{Arg, Driver, Product, Shape};
+use legwork_kernels::cuda::source::{PRELUDE, Unit};
+use libloading::{Library, Symbol};
+use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One launch at a time: an emulated card's state is that of its library.
+static RUNNING: Mutex<()> = Mutex::new(());
+/// What stands behind each piece of memory, and must stand there when it is dropped.
+const FENCE: u8 = 0xa5;
+
+/// The emulated card.
+pub(crate) struct Emulated;
+
+impl Emulated {
+    /// The card, where there is a compiler.
+    pub(crate) fn find() -> Option<Self> {
+        let found = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
+        (found && cfg!(target_os = "linux")).then_some(Self)
+    }
+}
+
+/// 256 bytes at an address that is a multiple of as many, as a card's memory is.
+#[derive(Clone)]
+#[repr(C, align(256))]
+struct Line([u8; 256]);
+
+/// A piece of memory with a fence behind it.
+pub(crate) struct Piece {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Piece {
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: lines are bytes one behind the other, all of them set.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 256) }
+    }
+
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        let count = self.lines.len() * 256;
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), count) }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let broken = self.as_bytes()[self.bytes..].iter().any(|byte| *byte != FENCE);
+        if broken && !std::thread::panicking() {
+            panic!("a kernel wrote behind a piece of {} bytes", self.bytes);
+        }
+    }
+}
+
+/// A kernel within its library.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    library: Arc<Library>,
+    name: &'static str,
+    shared_bytes: u32,
+}
+
+fn compiled(unit: &Unit) -> PathBuf {
+    let entries: String = unit.kernels.iter().map(|name| format!("EMULATE({name})\n")).collect();
+    let source = [include_str!("emulator.h"), PRELUDE, unit.text, &entries].join("\n");
+    let mut hasher = DefaultHasher::new();
+    (&source, unit.options()).hash(&mut hasher);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated");
+    let stem = format!("{}-{:016x}", unit.file, hasher.finish());
+    let library = folder.join(format!("{stem}.so"));
+    if library.exists() {
+        return library;
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    let own = format!("{stem}-{}-{:?}", std::process::id(), std::thread::current().id());
+    let (text, beside) = (folder.join(format!("{own}.cpp")), folder.join(format!("{own}.new")));
+    std::fs::write(&text, source).unwrap();
+    // Products and sums are never fused, as on a card where a kernel asks for that; threads are left by jumps, which fortified
+    // libraries take for a fault.
+    let output = Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-w",
+            "-fPIC",
+            "-shared",
+            "-ffp-contract=off",
+            "-fno-strict-aliasing",
+            "-U_FORTIFY_SOURCE",
+        ])
+        .args(unit.options())
+        .arg("-o")
+        .args([&beside, &text])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}: {}", unit.file, String::from_utf8_lossy(&output.stderr));
+    std::fs::remove_file(&text).unwrap();
+    std::fs::rename(&beside, &library).unwrap();
+    library
+}
+
+impl Driver for Emulated {
+    type Memory = Piece;
+    type Kernel = Kernel;
+
+    fn reserve(&self, what: &'static str, bytes: usize) -> Result<Piece, OpsError> {
+        let count = bytes / 256 + 1;
+        let mut lines = Vec::new();
+        lines.try_reserve_exact(count).map_err(|_| OpsError::Memory { what, bytes: bytes as u128 })?;
+        lines.resize(count, Line([FENCE; 256]));
+        let mut piece = Piece { lines, bytes };
+        piece.as_bytes_mut()[..bytes].fill(0);
+        Ok(piece)
+    }
+
+    fn address(&self, memory: &Piece) -> u64 {
+        memory.lines.as_ptr() as u64
+    }
+
+    fn upload(&self, bytes: &[u8], memory: &mut Piece, at: usize) -> Result<(), OpsError> {
+        let end = memory.bytes;
+        memory.as_bytes_mut()[..end][at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn download(&self, memory: &Piece, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
+        bytes.copy_from_slice(&memory.as_bytes()[..memory.bytes][at..at + bytes.len()]);
+        Ok(())
+    }
+
+    fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<Kernel, OpsError> {
+        // SAFETY: a library of our own sources, which has nothing to initialise but vectors.
+        let library = unsafe { Library::new(compiled(unit)) }.unwrap();
+        Ok(Kernel { library: Arc::new(library), name, shared_bytes })
+    }
+
+    unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError> {
+        type Entry = unsafe extern "C" fn(*const u32, u32, *const u32, *mut *mut c_void) -> i32;
+        assert!(
+            shape.shared_bytes <= kernel.shared_bytes.max(48 << 10),
+            "{}: shared memory not asked for",
+            kernel.name
+        );
+        let (mut bits, sizes): (Vec<u64>, Vec<u32>) = args.iter().map(|arg| arg.bits()).unzip();
+        let mut places: Vec<*mut c_void> = bits.iter_mut().map(|bits| (&raw mut *bits).cast()).collect();
+        let shapes = [shape.grid[0], shape.grid[1], shape.threads, shape.shared_bytes];
+        let _one = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `EMULATE` gives entries this type; it checks number and sizes of the arguments, the rest is the caller's duty.
+        let failed = unsafe {
+            let entry: Symbol<'_, Entry> = kernel.library.get(format!("emulate_{}", kernel.name)).unwrap();
+            entry(shapes.as_ptr(), args.len() as u32, sizes.as_ptr(), places.as_mut_ptr())
+        };
+        assert_eq!(failed, 0, "{}: 1 is wrong arguments, 2 a wrong shape, 3 threads that wait for ever", kernel.name);
+        Ok(())
+    }
+
+    unsafe fn product(&self, p: &Product) -> Result<(), OpsError> {
+        let value = |address: u64, at: usize| {
+            // SAFETY: the caller's duty.
+            unsafe { *(address as *const bf16).add(at) }.to_f32()
+        };
+        for row in 0..p.rows {
+            for output in 0..p.outputs {
+                let terms =
+                    (0..p.inputs).map(|i| value(p.x.0, row * p.x.1 + i) * value(p.weight.0, output * p.weight.1 + i));
+                let sum = terms.sum::<f32>() + p.bias.map_or(0.0, |bias| value(bias, output));
+                // SAFETY: the caller's duty.
+                unsafe { *(p.out.0 as *mut bf16).add(row * p.out.1 + output) = bf16::from_f32(sum) };
+            }
+        }
+        Ok(())
+    }
+}

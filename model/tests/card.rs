@@ -1,0 +1,116 @@
+//! Whole decoders on a card, and on the emulated card where there is none: how far their bf16 is from transformers' f32, beside
+//! how far transformers' own bf16 is (`goldens/make_bf16_goldens.py`). Whatever order batches come in, the past is the same.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test; clippy knows tests only by their attribute")]
+
+#[path = "../../kernels/tests/conformance/emulated.rs"]
+mod emulated;
+
+use emulated::Emulated;
+use legwork_kernels::cuda::driver::Driver;
+use legwork_kernels::cuda::{Card, Cuda, Nvidia};
+use legwork_kernels::{Batch, PAGE_TOKENS};
+use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Our divergence from f32 for each nat of transformers' at most, as the parity ladder has it.
+const DIVERGENCE_MAX: f64 = 1.2;
+/// How much of a divergence may lie between two layouts of one context.
+const LAYOUTS_KL_MAX: f64 = 2e-3;
+
+fn goldens() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens/decoder")
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn numbers(value: &Value) -> Vec<usize> {
+    value.as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as usize).collect()
+}
+
+fn log_softmax(logits: &[f64]) -> Vec<f64> {
+    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mass = logits.iter().map(|logit| (logit - top).exp()).sum::<f64>().ln();
+    logits.iter().map(|logit| logit - top - mass).collect()
+}
+
+/// `KL(exact || ours)` in nats.
+fn divergence(exact: &[f64], ours: &[f64]) -> f64 {
+    let (exact, ours) = (log_softmax(exact), log_softmax(ours));
+    exact.iter().zip(&ours).map(|(exact, ours)| exact.exp() * (exact - ours)).sum()
+}
+
+fn open<D: Driver>(card: Card<D>, folder: &Path) -> Decoder<Card<D>> {
+    let mut files = ModelFiles::open(folder).unwrap();
+    let config = files.decoder().unwrap().clone();
+    let settings = DecoderSettings { pages: 12, rows_max: 256, context_max: usize::MAX };
+    Decoder::load(card, &config, &mut files.weights, settings).unwrap()
+}
+
+/// Logits of all rows, from chunks of one sequence.
+fn in_chunks<D: Driver>(decoder: &mut Decoder<Card<D>>, ids: &[u32], chunks: &[usize], pages: &[u32]) -> Vec<Vec<f64>> {
+    let vocabulary = decoder.limits().vocabulary;
+    let (mut rows, mut past, mut logits) = (Vec::new(), 0, Vec::new());
+    for chunk in chunks {
+        let mut batch = Batch::default();
+        batch.push(&ids[past..past + chunk], past, pages, false);
+        batch.wanted = (0..*chunk as u32).collect();
+        decoder.forward(&batch, &mut logits).unwrap();
+        rows.extend(logits.chunks_exact(vocabulary).map(|row| row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>()));
+        past += chunk;
+    }
+    rows
+}
+
+fn decoders_are_as_near_as_transformers<D: Driver>(card: impl Fn() -> Card<D>) {
+    let measure = read(&goldens().join("bf16.json"));
+    for family in ["qwen3", "qwen2", "llama"] {
+        let folder = goldens().join(format!("tiny-{family}"));
+        let golden = read(&folder.join("golden.json"));
+        let ids: Vec<u32> = numbers(&golden["ids"]).into_iter().map(|id| id as u32).collect();
+        let mut decoder = open(card(), &folder);
+        let rows = in_chunks(&mut decoder, &ids, &[ids.len()], &[3, 0, 7, 5]);
+        let exact = golden["logits"].as_array().unwrap().iter().map(floats);
+        let ours: Vec<f64> = numbers(&golden["rows"])
+            .into_iter()
+            .zip(exact)
+            .map(|(row, exact)| divergence(&exact, &rows[row]))
+            .collect();
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        let theirs = floats(&measure[family]["kl"]);
+        eprintln!("{family}: KL to f32 {:.2e}, of transformers' bf16 {:.2e}", mean(&ours), mean(&theirs));
+        assert!(mean(&ours) <= DIVERGENCE_MAX * mean(&theirs), "{family}: {ours:?}, transformers' {theirs:?}");
+
+        if family != "qwen3" {
+            continue;
+        }
+        let tail = ids.len() - PAGE_TOKENS - 3;
+        let chunked = in_chunks(&mut decoder, &ids, &[PAGE_TOKENS, 1, 1, 1, tail], &[9, 4, 11, 8]);
+        for (row, (whole, chunked)) in rows.iter().zip(&chunked).enumerate() {
+            let between = divergence(whole, chunked);
+            assert!(between <= LAYOUTS_KL_MAX, "{family}, row {row}: {between}");
+        }
+    }
+}
+
+#[test]
+fn decoders_on_an_emulated_card_are_as_near_to_f32_as_transformers_bf16() {
+    match Emulated::find() {
+        Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
+#[test]
+fn decoders_on_a_card_are_as_near_to_f32_as_transformers_bf16() {
+    match Nvidia::count() {
+        0 => eprintln!("skipped: there is no card here"),
+        _ => decoders_are_as_near_as_transformers(|| Cuda::open(0, None).unwrap()),
+    }
+}
