@@ -14,6 +14,7 @@ mod oracle_server;
 mod program;
 mod read_only;
 mod restarts;
+mod rows;
 mod run_folder;
 mod signals;
 mod stage;

@@ -31,9 +31,9 @@ pub struct AuditArgs {
     /// Rows to look in; file@[a:b] is a slice.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     train: Vec<RowSource>,
-    /// Files of test questions, or of rows of test questions.
+    /// Files of test questions, or of rows of test questions, of which file@[a:b] is a slice.
     #[arg(long, num_args = 1.., value_name = "FILE", required_unless_present = "split")]
-    test: Vec<PathBuf>,
+    test: Vec<RowSource>,
     /// A split of the configured world as the test: test or train.
     #[arg(long)]
     split: Option<String>,
@@ -49,8 +49,8 @@ pub struct AuditArgs {
 
 pub(super) fn run(args: &AuditArgs) -> Result<Ended, VerbError> {
     let mut test = Test::default();
-    for path in &args.test {
-        test.add_file(path)?;
+    for source in &args.test {
+        test.add_file(source)?;
     }
     if let Some(split) = &args.split {
         test.add_world(&args.config, split)?;

@@ -42,8 +42,13 @@ enum Form {
 
 impl Test {
     /// Adds the questions of a file, whose form its first line says.
-    pub(super) fn add_file(&mut self, path: &Path) -> Result<(), VerbError> {
-        match form(path)? {
+    pub(super) fn add_file(&mut self, source: &RowSource) -> Result<(), VerbError> {
+        let path = source.path();
+        let form = form(path)?;
+        if !matches!(form, Form::Rows) && *source != RowSource::all(path) {
+            return Err(format!("{source}: expected a whole file of questions, got a slice; slices are of rows").into());
+        }
+        match form {
             Form::Plain => self.add(plain::read_questions(path)?),
             Form::Multihop => {
                 let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -51,7 +56,7 @@ impl Test {
             }
             Form::BrowseCompPlus => self.add(browsecomp_plus::read(path)?.questions),
             Form::FoldAgent => self.add(foldagent::read(path)?.questions),
-            Form::Rows => self.add_rows(path)?,
+            Form::Rows => self.add_rows(source)?,
         }
         Ok(())
     }
@@ -78,10 +83,10 @@ impl Test {
     }
 
     /// Of rows the hashes are taken; a row without one says nothing of the test.
-    fn add_rows(&mut self, path: &Path) -> Result<(), VerbError> {
+    fn add_rows(&mut self, source: &RowSource) -> Result<(), VerbError> {
         let mut sieve = Sieve::new(BadRows::Refuse);
         let before = self.hashes.len();
-        for row in Rows::open(&RowSource::all(path))? {
+        for row in Rows::open(source)? {
             let Some(row) = sieve.pass(row)? else { continue };
             let metadata = row.row.metadata();
             let Some(hash) = &metadata.question_hash else {
@@ -91,7 +96,7 @@ impl Test {
             self.hashes.add(hash, metadata.episode.clone().unwrap_or_else(|| format!("at {}", row.place)));
         }
         if self.hashes.len() == before {
-            return Err(format!("{} has no test question that is not known from another file", path.display()).into());
+            return Err(format!("{source} has no test question that is not known from another file").into());
         }
         Ok(())
     }
