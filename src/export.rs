@@ -10,12 +10,15 @@ mod gate;
 mod ids;
 mod inspect;
 mod lineage;
+mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
 mod trajectories;
 mod trec;
 mod walk;
+
+pub(crate) use rows::{ExportedRow, rows_of};
 
 use legwork_actors::ledger::{FirstDifference, LedgerError, LedgerReader};
 use legwork_protocol::id::EpisodeKey;
@@ -300,16 +303,7 @@ pub fn export(reader: &LedgerReader, format: Format, out: &Path, options: &Optio
     if !free {
         return Err(ExportError::Exists { path: out.to_path_buf() });
     }
-    let mut summary = Summary {
-        format,
-        out: out.to_path_buf(),
-        planned: walk.planned(),
-        ended: 0,
-        written: 0,
-        kinds: BTreeMap::new(),
-        left_out: BTreeMap::new(),
-        holds_plain_text: format.holds_plain_text(),
-    };
+    let mut summary = Summary::new(format, out, walk.planned());
     match format {
         Format::Trajectories => trajectories::write(&walk, out, options, &mut summary)?,
         Format::TokenIds => ids::write(&walk, out, options, &mut summary)?,
@@ -324,6 +318,20 @@ pub fn export(reader: &LedgerReader, format: Format, out: &Path, options: &Optio
 }
 
 impl Summary {
+    /// One of nothing yet.
+    pub(crate) fn new(format: Format, out: &Path, planned: u64) -> Self {
+        Self {
+            format,
+            out: out.to_path_buf(),
+            planned,
+            ended: 0,
+            written: 0,
+            kinds: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            holds_plain_text: format.holds_plain_text(),
+        }
+    }
+
     /// Counts something that was left out.
     fn left_out(&mut self, why: &'static str) {
         *self.left_out.entry(why).or_default() += 1;

@@ -17,7 +17,7 @@ mod watching;
 
 pub use logs::{LogWriter, log_writer};
 pub use mode::{Flags, Situation, WatchMode, choose, here};
-pub(crate) use stopping::signals;
+pub(crate) use stopping::{Request, signals};
 pub(crate) use training::{Said, TrainingView};
 
 use legwork_actors::address::Address;

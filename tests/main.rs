@@ -4,6 +4,7 @@
 mod configuration;
 mod corpora;
 mod crash;
+mod follow;
 mod full_disk;
 mod gate_rows;
 mod house;

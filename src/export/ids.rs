@@ -2,7 +2,7 @@
 //! joins its row; any other begins a new row, and that is counted, so that no drift is trained on in silence.
 
 use super::lineage::{self, Source};
-use super::walk::{Talk, Turn, Walk};
+use super::walk::{EpisodeView, Talk, Turn, Walk};
 use super::{ExportError, Options, Summary};
 use legwork_protocol::generation::TokenIds;
 use legwork_training::JsonlWriter;
@@ -14,41 +14,50 @@ use std::path::Path;
 const ENVIRONMENT: &str = "environment";
 
 pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mut Summary) -> Result<(), ExportError> {
-    let mut rows = JsonlWriter::create(out)?;
-    walk.each(summary, |episode, summary| {
-        if let Some(why) = lineage::why_no_episode(episode, options) {
-            summary.left_out(why);
-            return Ok(());
-        }
-        for talk in lineage::talks(walk, episode) {
-            let source = match lineage::source(walk, episode, &talk, options) {
-                Ok(source) => source,
-                Err(why) => {
-                    summary.left_out(why);
-                    continue;
-                }
-            };
-            let Some(parts) = parts(&talk, source, summary) else {
-                summary.left_out("conversations with a turn whose server gave no ids");
+    let mut written = JsonlWriter::create(out)?;
+    walk.each(summary, |episode, summary| rows(walk, episode, options, summary, &mut |row| Ok(written.write(&row)?)))?;
+    written.finish()?;
+    Ok(())
+}
+
+/// The rows of an episode, one after the other.
+pub(super) fn rows(
+    walk: &Walk<'_>,
+    episode: &EpisodeView,
+    options: &Options,
+    summary: &mut Summary,
+    take: &mut dyn FnMut(IdRow) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    if let Some(why) = lineage::why_no_episode(episode, options) {
+        summary.left_out(why);
+        return Ok(());
+    }
+    for talk in lineage::talks(walk, episode) {
+        let source = match lineage::source(walk, episode, &talk, options) {
+            Ok(source) => source,
+            Err(why) => {
+                summary.left_out(why);
                 continue;
-            };
-            let count = parts.len();
-            for (place, mut row) in parts.into_iter().enumerate() {
-                row.metadata = lineage::metadata(walk, episode, &talk, source, options);
-                if count > 1 {
-                    row.metadata.other.insert("part".into(), json!([place, count]));
-                }
-                if row.supervised() == 0 {
-                    summary.left_out("rows with nothing in the loss");
-                    continue;
-                }
-                rows.write(&row)?;
-                summary.written += 1;
             }
+        };
+        let Some(parts) = parts(&talk, source, summary) else {
+            summary.left_out("conversations with a turn whose server gave no ids");
+            continue;
+        };
+        let count = parts.len();
+        for (place, mut row) in parts.into_iter().enumerate() {
+            row.metadata = lineage::metadata(walk, episode, &talk, source, options);
+            if count > 1 {
+                row.metadata.other.insert("part".into(), json!([place, count]));
+            }
+            if row.supervised() == 0 {
+                summary.left_out("rows with nothing in the loss");
+                continue;
+            }
+            take(row)?;
+            summary.written += 1;
         }
-        Ok(())
-    })?;
-    rows.finish()?;
+    }
     Ok(())
 }
 

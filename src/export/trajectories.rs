@@ -10,24 +10,33 @@ use legwork_training::trajectory::{ChatMessage, ChatRow};
 use std::path::Path;
 
 pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mut Summary) -> Result<(), ExportError> {
-    let mut rows = JsonlWriter::create(out)?;
-    walk.each(summary, |episode, summary| {
-        if let Some(why) = lineage::why_no_episode(episode, options) {
-            summary.left_out(why);
-            return Ok(());
-        }
-        for talk in lineage::talks(walk, episode) {
-            match row(walk, episode, &talk, options) {
-                Ok(row) => {
-                    rows.write(&row)?;
-                    summary.written += 1;
-                }
-                Err(why) => summary.left_out(why),
+    let mut written = JsonlWriter::create(out)?;
+    walk.each(summary, |episode, summary| rows(walk, episode, options, summary, &mut |row| Ok(written.write(&row)?)))?;
+    written.finish()?;
+    Ok(())
+}
+
+/// The rows of an episode, one after the other.
+pub(super) fn rows(
+    walk: &Walk<'_>,
+    episode: &EpisodeView,
+    options: &Options,
+    summary: &mut Summary,
+    take: &mut dyn FnMut(ChatRow) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    if let Some(why) = lineage::why_no_episode(episode, options) {
+        summary.left_out(why);
+        return Ok(());
+    }
+    for talk in lineage::talks(walk, episode) {
+        match row(walk, episode, &talk, options) {
+            Ok(row) => {
+                take(row)?;
+                summary.written += 1;
             }
+            Err(why) => summary.left_out(why),
         }
-        Ok(())
-    })?;
-    rows.finish()?;
+    }
     Ok(())
 }
 

@@ -109,13 +109,21 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn episode(&self, key: &EpisodeKey) -> Result<EpisodeView, ExportError> {
+    /// One planned episode.
+    pub(super) fn episode(&self, key: &EpisodeKey) -> Result<EpisodeView, ExportError> {
         let question = self.questions.get(&key.question).ok_or_else(|| ExportError::NoQuestion { key: key.clone() })?;
-        let events = self.reader.events(key)?;
+        let mut events = self.reader.events(key)?;
         let times_ms = events.first().map(|first| first.at_ms).zip(events.last().map(|last| last.at_ms));
-        let history = by_scope(events);
         let script = self.manifest.script.as_ref();
-        let replayed = replay_episode(&self.profile, script, question, key, &history);
+        // What a worker still writes behind the episode's end is no part of it, or a row would depend on when it is read.
+        let late =
+            events.split_off(events.iter().rposition(|event| event.scope == Scope::Episode).map_or(0, |end| end + 1));
+        let mut history = by_scope(events);
+        let mut replayed = replay_episode(&self.profile, script, question, key, &history);
+        if replayed.record.is_none() && !late.is_empty() {
+            by_scope(late).into_iter().for_each(|(scope, events)| history.entry(scope).or_default().extend(events));
+            replayed = replay_episode(&self.profile, script, question, key, &history);
+        }
         if let Some(difference) = replayed.difference {
             let legwork = self.manifest.legwork.clone();
             return Err(ExportError::Differs { difference: Box::new(difference), legwork });

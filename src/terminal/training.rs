@@ -30,6 +30,7 @@ pub(crate) enum Said {
 pub(crate) struct TrainingView {
     mode: WatchMode,
     is_json: bool,
+    /// Steps of the whole run; 0 where nobody knows.
     total: u64,
     bar: ProgressBar,
     pace: VecDeque<u64>,
@@ -37,9 +38,13 @@ pub(crate) struct TrainingView {
 }
 
 impl TrainingView {
-    /// A view of a run of so many steps.
+    /// A view of a run of so many steps; 0 is an unknown number.
     pub(crate) fn new(mode: WatchMode, is_json: bool, total: u64) -> Self {
-        let bar = progress::counted("training", "steps", total, mode == WatchMode::Live);
+        let is_wanted = mode == WatchMode::Live;
+        let bar = match total {
+            0 => progress::documents("training", is_wanted).with_message("steps"),
+            total => progress::counted("training", "steps", total, is_wanted),
+        };
         Self { mode, is_json, total, bar, pace: VecDeque::new(), last_plain_ms: None }
     }
 
@@ -91,7 +96,15 @@ impl TrainingView {
 
     /// A step on one line.
     fn line(&self, step: &StepRecord) -> String {
-        format!("step {}/{}  {}  ETA {}", step.step, self.total, figures(step), self.eta(step.step))
+        match self.total {
+            0 => format!("{}  {}", self.of(step.step), figures(step)),
+            _ => format!("{}  {}  ETA {}", self.of(step.step), figures(step), self.eta(step.step)),
+        }
+    }
+
+    /// A step's number, and of how many.
+    fn of(&self, step: u64) -> String {
+        if self.total == 0 { format!("step {step}") } else { format!("step {step}/{}", self.total) }
     }
 
     fn eta(&self, step: u64) -> String {
@@ -104,7 +117,7 @@ impl TrainingView {
     }
 
     fn event(&self, record: &Record) -> Option<String> {
-        let of = |step: u64| format!("step {step}/{}", self.total);
+        let of = |step: u64| self.of(step);
         Some(match record {
             Record::Begun { at, .. } if at.slots == 0 => return None,
             Record::Begun { at, .. } => format!("{}  goes on", of(at.slots)),
@@ -181,6 +194,16 @@ mod tests {
         assert_eq!(view.take(&step(13, 6_999)), None, "not more often than every two seconds");
         assert!(view.take(&step(14, 7_000)).is_some());
         assert!(note(view.take(&step(1_366, 7_001))).ends_with("ETA 00:00:00"), "the last is always told");
+    }
+
+    #[test]
+    fn of_a_run_whose_length_nobody_knows_neither_that_nor_the_time_that_is_left_is_said() {
+        let mut view = TrainingView::new(WatchMode::Plain, false, 0);
+        let expected = "step 12  loss 2.3456  lr 1.2e-6  norm 0.83  1,234 tok/s  MFU 12.3 %";
+        assert_eq!(note(view.take(&step(12, 5_000))), expected);
+        let at = Progress { slots: 12, updates: 12 };
+        let checkpoint = Record::Checkpoint { at, took_ms: 5, at_ms: 1 };
+        assert!(note(view.take(&checkpoint)).starts_with("step 12  checkpoint"));
     }
 
     #[test]

@@ -1,29 +1,37 @@
-//! `legwork train`: trains a model on rows. Encodes them, writes the manifest, starts the trainer, shows its steps, and ends with
+//! `legwork train`: trains a model on rows, or on a run as its episodes end. Encodes them, writes the manifest, starts the trainer, shows its steps, and ends with
 //! a checkpoint that can be exported or gone on with.
 
 mod data;
+mod follow;
+mod rate;
 mod settings;
+mod watched;
 
 use super::eval::{ViewFlags, name_by_time};
 use super::{Ended, VerbError, output};
-use crate::terminal::{self, Said, TrainingView, WatchMode};
+use crate::terminal::{self, TrainingView, WatchMode};
 use clap::Args;
-use data::TrainData;
+use data::{Source, TrainData};
+use follow::{Follow, NEWS_MAX};
 use legwork_actors::clock::Clock;
 use legwork_actors::supervision::RestartLimit;
 use legwork_actors::trainer::{
-    Checkpoints, Feed, MANIFEST, Packing, Record, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
+    Checkpoints, Feed, MANIFEST, Packing, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
     TrainingFolder, TrainingManifest, decoder_group, measured_peak, start,
 };
 use legwork_model::{DecoderConfig, ModelFiles};
+use legwork_training::Sample;
 use legwork_training::batch::pack;
 use legwork_training::course::{CourseEnd, Progress};
 use legwork_training::network::{NetworkSettings, step_flops};
+use legwork_training::rows::BadReport;
 use legwork_training::schedule::Schedule;
+use rate::Pace;
 use settings::{TrainFlags, TrainSettings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use watched::{Seen, Watched, end_following, tell_end};
 
 /// Ranks are made anew at most so often.
 const RESTARTS: RestartLimit = RestartLimit { restarts_max: 3, window_ms: 600_000 };
@@ -34,16 +42,21 @@ const TENSORBOARD: &str = "tensorboard";
 /// The list of rows that were skipped, in a run's folder.
 const BAD_ROWS: &str = "bad-rows.json";
 
-/// Trains a model on rows.
+/// Trains a model on rows, or on a run as its episodes end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   legwork train --rows mix.jsonl --model models/tiny --out runs/sft
   legwork train --rows mix.jsonl --model models/tiny --out runs/sft --resume
   legwork train -c train.toml --eval held.jsonl --eval-every 50
+  legwork train --follow runs/mine --split train --model models/tiny --out runs/live --slots 200
 
 One slot of rows is one update. Numbers that are not given are those of the published recipe; where it began with slot 1 and so
 made one update less, that is --first-slot 1. Ctrl-C finishes the step, writes a checkpoint and ends; --resume goes on from there
-to the same weights.")]
+to the same weights.
+
+--follow takes the run's rows in the order in which its episodes ended, those that `legwork ledger export` writes, while `legwork
+eval` goes on with it or afterwards, and ends when all of its episodes have ended; rows that fill no slot any more are left out.
+Where no more episodes end, Ctrl-C ends it with what has come.")]
 pub struct TrainArgs {
     /// A TOML file with these settings, under the flags' names with `_` for `-`.
     #[arg(long, short = 'c')]
@@ -138,15 +151,22 @@ impl Plan {
         } else {
             TrainingFolder::create(&self.out, &self.manifest)?
         };
-        if self.data.bad.total() > 0 {
-            let path = self.out.join(BAD_ROWS);
-            let list = serde_json::to_string_pretty(&self.data.bad)?;
-            std::fs::write(&path, list).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        }
+        write_bad_rows(&self.out, &self.data.bad)?;
         Ok(folder)
     }
 
     fn tell(&self, peak: &Peak) {
+        if let Source::Run { follow, .. } = &self.data.source {
+            let (out, run, planned) = (self.out.display(), follow.run().display(), follow.planned());
+            let rate = match self.settings.slots {
+                Some(slots) => format!("the rate is planned for {slots} slots"),
+                None => format!("the rate rises over {} slots and stays", rate::RISING_SLOTS),
+            };
+            let batch = self.settings.batch;
+            output::note(&format!("training {out} on {run} as its {planned} episodes end: slots of {batch}; {rate}"));
+            output::note(&peak.says);
+            return;
+        }
         let data = &self.manifest.data;
         output::note(&format!(
             "training {} on {} rows: {} slots of {}, {} rows used, {} never; each loss by {}",
@@ -176,6 +196,17 @@ impl Plan {
     }
 }
 
+/// Lists what was skipped, if anything was.
+fn write_bad_rows(out: &Path, bad: &BadReport) -> Result<(), VerbError> {
+    if bad.total() == 0 {
+        return Ok(());
+    }
+    let path = out.join(BAD_ROWS);
+    let list = serde_json::to_string_pretty(bad)?;
+    std::fs::write(&path, list)
+        .map_err(|error| format!("cannot write {}: {error}; check that it has room", path.display()).into())
+}
+
 /// What the machine could do.
 struct Peak {
     flops: Option<f64>,
@@ -200,7 +231,7 @@ fn peak(settings: &TrainSettings, clock: Clock) -> Peak {
 
 async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> Result<Ended, VerbError> {
     // From here on Ctrl-C is a request.
-    let mut signals = terminal::signals();
+    let signals = terminal::signals();
     let folder = plan.open(args.resume)?;
     let mut shelf = plan.checkpoints();
     let saved = shelf.latest()?.map_or(Progress::default(), |latest| latest.state.at);
@@ -208,53 +239,69 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
     if mode != WatchMode::Silent {
         plan.tell(&peak);
     }
-    let (records, mut shown) = mpsc::channel(SHOWN_MAX);
-    let (over, mut waits) = legwork_actors::address::reply();
-    let out = plan.out.clone();
-    let total = plan.manifest.data.slots;
+    let (records, shown) = mpsc::channel(SHOWN_MAX);
+    let (over, waits) = legwork_actors::address::reply();
+    let (out, steps, batch) = (plan.out.clone(), plan.manifest.data.slots, plan.settings.batch);
     let show = Show::new(Some(records), Some(out.join(TENSORBOARD)));
-    let trainer = start(trainer_args(plan, folder, Box::new(shelf), saved, show, peak.flops, clock, over)).await?;
+    let (given, follow) = plan.given();
+    let trainer = start(trainer_args(given, folder, Box::new(shelf), saved, show, peak.flops, clock, over)).await?;
     trainer.cast(TrainerMsg::Begin)?;
-    let mut view = TrainingView::new(mode, args.view.json, total);
-    let mut seen = Seen::default();
-    let mut is_stopping = false;
-    let end = loop {
-        tokio::select! {
-            biased;
-            Some(record) = shown.recv() => {
-                seen.take(&record);
-                match view.take(&record) {
-                    Some(Said::Note(text)) => output::note(&text),
-                    Some(Said::Json(text)) => output::print(&text),
-                    None => {}
-                }
+    let (tells, news) = mpsc::channel(NEWS_MAX);
+    let taken = saved.slots * batch;
+    let following = follow.map(|follow| follow.start(&out, taken, trainer.clone(), tells)).transpose()?;
+    let view = TrainingView::new(mode, args.view.json, steps);
+    let mut watched = Watched { out, trainer, view, seen: Seen::default(), is_silent: mode == WatchMode::Silent };
+    let end = watched.until_over(shown, waits, news, signals).await?;
+    let Watched { out, seen, .. } = watched;
+    let Some(following) = following else { return tell_end(&out, end, &seen, args.view.json) };
+    end_following(following, &out, end, batch, &seen, args.view.json)
+}
+
+/// What a trainer is given that depends on the plan.
+struct Given {
+    settings: TrainSettings,
+    model: PathBuf,
+    config: DecoderConfig,
+    held_out: Vec<Sample>,
+    rows_max: usize,
+    feed: Feed,
+    pace: Pace,
+}
+
+impl Plan {
+    /// What the trainer is given, and what is to be followed beside it.
+    fn given(self) -> (Given, Option<Box<Follow>>) {
+        let Self { settings, model, config, data, .. } = self;
+        let TrainData { source, held_out, rows_max, .. } = data;
+        let planned = |total_samples| {
+            Pace::Planned(Schedule {
+                max_rate: settings.lr,
+                min_rate: settings.min_lr,
+                warmup_share: settings.warmup,
+                total_samples,
+            })
+        };
+        let (feed, pace, follow) = match source {
+            Source::Rows { samples, slots } => {
+                let feed = Feed::List { samples, order: data::order(slots), slots: slots.updates() };
+                (feed, planned(slots.total_samples()), None)
             }
-            Some(_) = signals.recv() => {
-                if is_stopping {
-                    view.close();
-                    return Err(format!("left without waiting; {}", how_to_go_on(&out)).into());
-                }
-                is_stopping = true;
-                output::note("ending: the step is finished and a checkpoint written; once more leaves at once");
-                let _is_over_already = trainer.cast(TrainerMsg::Stop);
+            Source::Run { follow, limits } => {
+                let batch = usize::try_from(settings.batch).unwrap_or(usize::MAX);
+                let pace = match settings.slots {
+                    Some(slots) => planned(slots.saturating_mul(settings.batch)),
+                    None => Pace::open(settings.lr, settings.batch),
+                };
+                (Feed::Live { batch, limits }, pace, Some(follow))
             }
-            end = &mut waits => break end.map_err(|_| "the trainer died; see the log for why")?,
-        }
-    };
-    // What was kept last may still be on its way.
-    while let Ok(record) = shown.try_recv() {
-        seen.take(&record);
-        if let Some(Said::Json(text)) = view.take(&record) {
-            output::print(&text);
-        }
+        };
+        (Given { settings, model, config, held_out, rows_max, feed, pace }, follow)
     }
-    view.close();
-    tell_end(&out, end, &seen, args.view.json)
 }
 
 #[allow(clippy::too_many_arguments, reason = "all that a trainer is given")]
 fn trainer_args(
-    plan: Plan,
+    given: Given,
     folder: TrainingFolder,
     shelf: Box<dyn Shelf>,
     saved: Progress,
@@ -263,21 +310,11 @@ fn trainer_args(
     clock: Clock,
     over: legwork_actors::address::Reply<CourseEnd>,
 ) -> TrainerArgs {
-    let Plan { settings, model, config, data, .. } = plan;
+    let Given { settings, model, config, held_out, rows_max, feed, pace } = given;
     let (tokens_max, multiple, normalisation) = (settings.tokens_max, settings.multiple(), settings.normalisation);
-    let network = NetworkSettings { rows_max: data.rows_max, softmax_over_padding: settings.softmax_over_padding };
-    let schedule = Schedule {
-        max_rate: settings.lr,
-        min_rate: settings.min_lr,
-        warmup_share: settings.warmup,
-        total_samples: data.slots.total_samples(),
-    };
+    let network = NetworkSettings { rows_max, softmax_over_padding: settings.softmax_over_padding };
     TrainerArgs {
-        feed: Feed::List {
-            samples: Arc::clone(&data.samples),
-            order: data::order(data.slots),
-            slots: data.slots.updates(),
-        },
+        feed,
         batch: settings.batch,
         packing: Packing {
             tokens_max,
@@ -285,12 +322,12 @@ fn trainer_args(
             normalisation,
             flops: Some(Arc::new(move |lengths, rows| step_flops(&config, lengths, rows))),
         },
-        held_out: Arc::new(match data.held_out.is_empty() {
+        held_out: Arc::new(match held_out.is_empty() {
             true => Vec::new(),
-            false => pack(&data.held_out, tokens_max, multiple, normalisation),
+            false => pack(&held_out, tokens_max, multiple, normalisation),
         }),
         update: settings.update(),
-        rate: Arc::new(move |samples| schedule.rate(samples)),
+        rate: Arc::new(move |samples| pace.rate(samples)),
         save_every: settings.save_every,
         evaluate_every: settings.eval_every,
         restarts: RESTARTS,
@@ -303,70 +340,4 @@ fn trainer_args(
         clock,
         over,
     }
-}
-
-/// What a run came to, as far as this process saw it.
-#[derive(Default)]
-struct Seen {
-    losses: Option<(f64, f64)>,
-    held_out: Option<(f64, f64)>,
-}
-
-impl Seen {
-    fn take(&mut self, record: &Record) {
-        let widened = |pair: Option<(f64, f64)>, loss: f64| Some((pair.map_or(loss, |(first, _)| first), loss));
-        match record {
-            Record::Step(step) => self.losses = step.loss.map_or(self.losses, |loss| widened(self.losses, loss)),
-            Record::Evaluation { loss: Some(loss), .. } => self.held_out = widened(self.held_out, *loss),
-            _ => {}
-        }
-    }
-}
-
-fn tell_end(out: &Path, end: CourseEnd, seen: &Seen, is_json: bool) -> Result<Ended, VerbError> {
-    let checkpoint = |at: Progress| out.join(CHECKPOINTS).join(format!("step-{:08}", at.slots));
-    let told = |at: Progress| {
-        if is_json {
-            let end = serde_json::json!({"end": &end, "checkpoint": checkpoint(at), "losses": seen.losses,
-                "held_out": seen.held_out});
-            return output::print(&end.to_string());
-        }
-        let pair = |what: &str, pair: Option<(f64, f64)>| {
-            pair.map(|(first, last)| format!(", {what} {first:.4} to {last:.4}")).unwrap_or_default()
-        };
-        output::print(&format!(
-            "{}: {} slots, {} updates{}{}",
-            out.display(),
-            at.slots,
-            at.updates,
-            pair("loss", seen.losses),
-            pair("held out", seen.held_out)
-        ));
-        if at.slots > 0 {
-            output::print(&format!("checkpoint {}", checkpoint(at).display()));
-        }
-    };
-    match &end {
-        CourseEnd::Complete(at) => {
-            told(*at);
-            Ok(Ended::Done)
-        }
-        CourseEnd::Stopped(at) => {
-            told(*at);
-            output::note(&format!("stopped; {}", how_to_go_on(out)));
-            Ok(Ended::Incomplete)
-        }
-        CourseEnd::Failed { saved, why } => {
-            let why = legwork_protocol::untrusted::Untrusted::new(why.as_str());
-            let kept = match saved.slots {
-                0 => "there is no checkpoint yet".to_owned(),
-                slots => format!("the checkpoint of step {slots} is kept"),
-            };
-            Err(format!("training failed: {}; {kept}; {}", why.for_log(4_000), how_to_go_on(out)).into())
-        }
-    }
-}
-
-fn how_to_go_on(out: &Path) -> String {
-    format!("go on with the same flags, --out {} and --resume", out.display())
 }

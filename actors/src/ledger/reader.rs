@@ -4,7 +4,7 @@
 use super::chain::{Chain, scope_code, scope_of};
 use super::error::LedgerError;
 use super::manifest::Manifest;
-use super::store::{RUN_DB, open_connection};
+use super::store::{RUN_DB, as_i64, open_connection};
 use super::{Difference, History};
 use legwork_protocol::event::{Event, RecordedEvent};
 use legwork_protocol::id::{EpisodeKey, Scope};
@@ -94,6 +94,28 @@ impl LedgerReader {
     /// Episodes that have ended.
     pub fn ended(&self) -> Result<HashSet<EpisodeKey>, LedgerError> {
         self.keys("SELECT round, question FROM episodes JOIN records ON records.episode = episodes.id")
+    }
+
+    /// Episodes that have ended, in the order in which their records were written, each with its place in that order: the
+    /// number of the event that ended it. Events are only ever added, with rising numbers, and a record is written with its
+    /// episode's last event, so what is read once stands there for ever and what ends later comes behind it. `after` is a
+    /// place behind which to begin; 0 is before all.
+    pub fn ended_after(&self, after: u64) -> Result<Vec<(EpisodeKey, u64)>, LedgerError> {
+        let read = || -> Result<Vec<(EpisodeKey, u64)>, rusqlite::Error> {
+            let mut rows = self.connection.prepare_cached(
+                "SELECT round, question, place FROM (
+                   SELECT episodes.round, episodes.question, (
+                     SELECT events.id FROM events WHERE events.episode = records.episode AND scope = ?1 ORDER BY seq DESC LIMIT 1
+                   ) AS place FROM records JOIN episodes ON episodes.id = records.episode
+                 ) WHERE place > ?2 ORDER BY place",
+            )?;
+            let keys = rows.query_map([scope_code(Scope::Episode), as_i64(after)], |row| {
+                let (question, place): (String, i64) = (row.get(1)?, row.get(2)?);
+                Ok((EpisodeKey { round: row.get(0)?, question: question.into() }, place.unsigned_abs()))
+            })?;
+            keys.collect()
+        };
+        read().map_err(|source| LedgerError::sqlite("read which episodes have ended", &self.path, source))
     }
 
     /// All events of an episode, by scope.

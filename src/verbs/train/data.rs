@@ -3,9 +3,10 @@
 //! It refuses to know the trainer.
 
 use super::super::VerbError;
+use super::follow::Follow;
 use super::settings::TrainSettings;
 use crate::terminal::progress;
-use legwork_actors::trainer::{SlotOrder, SourceShare, TrainingData};
+use legwork_actors::trainer::{SampleLimits, SlotOrder, SourceShare, TrainingData};
 use legwork_training::batch::weights;
 use legwork_training::mask::{Encoder, EncoderSettings, TextDigests};
 use legwork_training::pack::Normalisation;
@@ -18,11 +19,28 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Where samples come from.
+pub(super) enum Source {
+    /// Out of a file, all of them, in slots.
+    Rows {
+        /// The samples.
+        samples: Arc<Vec<Sample>>,
+        /// How they are taken.
+        slots: Slots,
+    },
+    /// Of a run, as its episodes end.
+    Run {
+        /// The run.
+        follow: Box<Follow>,
+        /// What the model can take.
+        limits: SampleLimits,
+    },
+}
+
 /// Samples of a run.
 pub(super) struct TrainData {
-    pub(super) samples: Arc<Vec<Sample>>,
+    pub(super) source: Source,
     pub(super) held_out: Vec<Sample>,
-    pub(super) slots: Slots,
     pub(super) bad: BadReport,
     /// Names of inputs with their digests.
     pub(super) inputs: BTreeMap<String, String>,
@@ -37,22 +55,37 @@ pub(super) fn read(
     length_max: usize,
     is_told: bool,
 ) -> Result<TrainData, VerbError> {
-    let rows: RowSource = settings.needed("--rows", &settings.rows)?.parse()?;
     let how = EncoderSettings { template: settings.template(), kind: settings.mask(), length_max: Some(length_max) };
     let (encoder, TextDigests { tokenizer_sha256, template_sha256 }) = Encoder::open(model, how)?;
     let mut inputs = BTreeMap::from([
-        ("rows".to_owned(), digest(&rows)?),
         ("tokenizer".to_owned(), format!("sha256 {tokenizer_sha256}")),
         ("template".to_owned(), format!("sha256 {template_sha256}")),
     ]);
     let mut sieve = Sieve::new(settings.bad_rows());
-    let samples = encode(&rows, &encoder, &mut sieve, "encoding rows", is_told)?;
     let mut held_out = Vec::new();
     if let Some(eval) = &settings.eval {
         let eval: RowSource = eval.parse()?;
         inputs.insert("eval".to_owned(), digest(&eval)?);
         held_out = encode(&eval, &encoder, &mut sieve, "encoding held-out rows", is_told)?;
     }
+    if let Some(run) = &settings.follow {
+        let vocabulary = u32::try_from(encoder.limits().vocabulary).unwrap_or(u32::MAX);
+        let limits = SampleLimits { tokens_max: length_max, vocabulary };
+        let bad = sieve.report().clone();
+        let rows_max = rows_max_of_any(settings, length_max, &held_out);
+        let (follow, digest) = Follow::open(run, &settings.row_choice(), encoder, sieve)?;
+        inputs.insert("run".to_owned(), digest);
+        return Ok(TrainData {
+            source: Source::Run { follow: Box::new(follow), limits },
+            held_out,
+            bad,
+            inputs,
+            rows_max,
+        });
+    }
+    let rows: RowSource = settings.needed("--rows or --follow", &settings.rows)?.parse()?;
+    inputs.insert("rows".to_owned(), digest(&rows)?);
+    let samples = encode(&rows, &encoder, &mut sieve, "encoding rows", is_told)?;
     let slots = Slots {
         rows: samples.len() as u64,
         batch: settings.batch,
@@ -62,7 +95,8 @@ pub(super) fn read(
     };
     slots.check()?;
     let rows_max = rows_max(settings, &slots, &samples, &held_out);
-    Ok(TrainData { samples: Arc::new(samples), held_out, slots, bad: sieve.report().clone(), inputs, rows_max })
+    let source = Source::Rows { samples: Arc::new(samples), slots };
+    Ok(TrainData { source, held_out, bad: sieve.report().clone(), inputs, rows_max })
 }
 
 fn encode(
@@ -116,6 +150,15 @@ fn rows_max(settings: &TrainSettings, slots: &Slots, samples: &[Sample], held_ou
     most.next_multiple_of(settings.multiple())
 }
 
+/// The same bound where samples are not known yet: what a full pack has, or the longest sample that may come, and no more than
+/// a slot of those.
+fn rows_max_of_any(settings: &TrainSettings, length_max: usize, held_out: &[Sample]) -> usize {
+    let batch = usize::try_from(settings.batch).unwrap_or(usize::MAX);
+    let held_out_all = held_out.iter().map(|sample| sample.ids.len()).sum::<usize>();
+    let most = batch.saturating_mul(length_max).max(held_out_all).min(settings.tokens_max.max(length_max));
+    most.next_multiple_of(settings.multiple())
+}
+
 /// A slot's samples, slots counted from 0 in the order in which they are taken. The order of the epoch at hand is kept.
 pub(super) fn order(slots: Slots) -> SlotOrder {
     let last: Mutex<Option<(u64, Vec<u32>)>> = Mutex::new(None);
@@ -130,22 +173,27 @@ pub(super) fn order(slots: Slots) -> SlotOrder {
 }
 
 impl TrainData {
-    /// What the manifest says of the data.
+    /// What the manifest says of the data. Of a run that is followed nothing is known before, and `followed.jsonl` says it.
     pub(super) fn described(&self, normalisation: Normalisation) -> TrainingData {
+        let rows_held_out = self.held_out.len() as u64;
+        let skipped = self.bad.counts.iter().map(|(kind, count)| (kind.words().to_owned(), *count)).collect();
+        let Source::Rows { samples, slots } = &self.source else {
+            return TrainingData { skipped, rows_held_out, ..TrainingData::default() };
+        };
         let mut sources: BTreeMap<String, SourceShare> = BTreeMap::new();
         let in_loss = |sample: &Sample| sample.supervised.iter().skip(1).filter(|supervised| **supervised).count();
-        for sample in self.samples.iter() {
+        for sample in samples.iter() {
             let share = sources.entry(sample.source.clone()).or_default();
             share.rows += 1;
             share.tokens += sample.ids.len() as u64;
             share.supervised += in_loss(sample) as u64;
         }
-        let (order, updates) = (order(self.slots), self.slots.updates());
+        let (order, updates) = (order(*slots), slots.updates());
         let mut total = 0.0;
         for slot in 0..updates {
-            let samples: Vec<&Sample> = order(slot).into_iter().filter_map(|place| self.samples.get(place)).collect();
-            let counts: Vec<usize> = samples.iter().map(|sample| in_loss(sample)).collect();
-            for ((sample, weight), count) in samples.iter().zip(weights(&counts, normalisation)).zip(&counts) {
+            let taken: Vec<&Sample> = order(slot).into_iter().filter_map(|place| samples.get(place)).collect();
+            let counts: Vec<usize> = taken.iter().map(|sample| in_loss(sample)).collect();
+            for ((sample, weight), count) in taken.iter().zip(weights(&counts, normalisation)).zip(&counts) {
                 let weight = f64::from(weight) * *count as f64;
                 total += weight;
                 if let Some(share) = sources.get_mut(&sample.source) {
@@ -156,16 +204,15 @@ impl TrainData {
         if total > 0.0 {
             sources.values_mut().for_each(|share| share.gradient_share /= total);
         }
-        let skipped = self.bad.counts.iter().map(|(kind, count)| (kind.words().to_owned(), *count)).collect();
-        let rows_used = updates * self.slots.batch;
+        let rows_used = updates * slots.batch;
         TrainingData {
-            rows: self.slots.rows,
+            rows: slots.rows,
             skipped,
             slots: updates,
-            first_slot: self.slots.first_slot,
+            first_slot: slots.first_slot,
             rows_used,
-            rows_never_used: self.slots.rows_never_taken(),
-            rows_held_out: self.held_out.len() as u64,
+            rows_never_used: slots.rows_never_taken(),
+            rows_held_out,
             sources,
         }
     }
@@ -187,7 +234,7 @@ mod tests {
         let samples = (0..slots.rows).map(|row| if row % 4 == 0 { sample("core", 9) } else { sample("gate", 1) });
         let samples = Arc::new(samples.collect::<Vec<_>>());
         let (bad, inputs) = (BadReport::default(), BTreeMap::new());
-        TrainData { samples, held_out: Vec::new(), slots, bad, inputs, rows_max: 0 }
+        TrainData { source: Source::Rows { samples, slots }, held_out: Vec::new(), bad, inputs, rows_max: 0 }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! It refuses to know what they do.
 
 use super::super::VerbError;
+use super::follow::RowChoice;
 use crate::config::ConfigError;
 use clap::Args;
-use legwork_actors::trainer::UpdateSettings;
+use legwork_actors::trainer::{KEPT_MAX, UpdateSettings};
 use legwork_training::mask::{MaskKind, TemplateChoice};
 use legwork_training::pack::Normalisation;
 use legwork_training::rows::BadRows;
@@ -16,6 +17,8 @@ use std::path::PathBuf;
 const RANKS_MAX: usize = 64;
 /// Samples of a slot at most.
 const BATCH_MAX: u64 = 65_536;
+/// Slots that a run may be planned for at most.
+const SLOTS_MAX: u64 = 1 << 32;
 /// Tokens of a pack at most.
 const TOKENS_MAX: usize = 1 << 22;
 
@@ -25,6 +28,24 @@ pub(super) struct TrainFlags {
     /// Rows to train on: chat rows or rows of token ids, JSONL or parquet; `file@[a:b]` is a slice.
     #[arg(long, value_name = "FILE")]
     rows: Option<String>,
+    /// In place of rows: the folder of a run, under way or over, whose episodes become rows as they end.
+    #[arg(long, value_name = "RUN", conflicts_with = "rows")]
+    follow: Option<PathBuf>,
+    /// Of --follow: rows of the token ids that the engine used and made, and not of messages.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    token_ids: Option<bool>,
+    /// Of --follow: rows of all episodes that have ended, not only of correct ones.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    all_episodes: Option<bool>,
+    /// Of --follow: also workers that concluded wrongly in an episode that was right, their last report out of the loss.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    process_rows: Option<bool>,
+    /// Of --follow: the part of the question set that the run is made over, for the rows' lineage.
+    #[arg(long)]
+    split: Option<String>,
+    /// Of --follow: slots over which the rate goes up and down; without it the rate rises over 10 slots and stays.
+    #[arg(long)]
+    slots: Option<u64>,
     /// The model's folder.
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
@@ -113,6 +134,12 @@ pub(super) struct TrainFlags {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct TrainSettings {
     pub(super) rows: Option<String>,
+    pub(super) follow: Option<PathBuf>,
+    token_ids: bool,
+    all_episodes: bool,
+    process_rows: bool,
+    split: Option<String>,
+    pub(super) slots: Option<u64>,
     pub(super) model: Option<PathBuf>,
     pub(super) eval: Option<String>,
     pub(super) batch: u64,
@@ -147,6 +174,12 @@ impl Default for TrainSettings {
         let UpdateSettings { clip, beta1, beta2, eps, decay } = UpdateSettings::default();
         Self {
             rows: None,
+            follow: None,
+            token_ids: false,
+            all_episodes: false,
+            process_rows: false,
+            split: None,
+            slots: None,
             model: None,
             eval: None,
             batch: 32,
@@ -227,6 +260,7 @@ impl TrainSettings {
         if !(self.decay.is_finite() && self.decay >= 0.0) {
             return wrong("decay", "a number from 0".to_owned(), self.decay.to_string());
         }
+        self.check_source()?;
         if self.mask_kind().is_none() {
             return wrong("mask", "qwen3 or qwen".to_owned(), self.mask.clone());
         }
@@ -237,6 +271,57 @@ impl TrainSettings {
             return wrong("bad_rows", "refuse or skip".to_owned(), self.bad_rows.clone());
         }
         Ok(())
+    }
+
+    /// What a run that is followed cannot be, and what is of such a run only.
+    fn check_source(&self) -> Result<(), ConfigError> {
+        let wrong = |section: &str, expected: String, got: String| {
+            let detail = format!("expected {expected}, got {got}");
+            Err(ConfigError::Value { section: section.to_owned(), detail })
+        };
+        if self.follow.is_none() {
+            let given = [
+                ("token_ids", self.token_ids),
+                ("all_episodes", self.all_episodes),
+                ("process_rows", self.process_rows),
+                ("split", self.split.is_some()),
+                ("slots", self.slots.is_some()),
+            ];
+            return match given.into_iter().find(|(_, is_given)| *is_given) {
+                Some((name, _)) => wrong(name, "it with --follow only".to_owned(), "it without".to_owned()),
+                None => Ok(()),
+            };
+        }
+        if self.rows.is_some() {
+            return wrong("follow", "either a run or rows".to_owned(), "both".to_owned());
+        }
+        if self.epochs != 1 {
+            return wrong("epochs", "1, since a run is followed once".to_owned(), self.epochs.to_string());
+        }
+        if self.first_slot != 0 {
+            return wrong(
+                "first_slot",
+                "0, since of a run no slot is left out".to_owned(),
+                self.first_slot.to_string(),
+            );
+        }
+        if self.slots.is_some_and(|slots| !(1..=SLOTS_MAX).contains(&slots)) {
+            let got = self.slots.unwrap_or_default().to_string();
+            return wrong("slots", format!("a number from 1 to {SLOTS_MAX}"), got);
+        }
+        // What came is kept until a checkpoint is written of it.
+        let slots_kept_max = KEPT_MAX / self.batch;
+        if !(1..=slots_kept_max).contains(&self.save_every) {
+            let expected = format!("a number from 1 to {slots_kept_max}, as samples of a run are kept that long");
+            return wrong("save_every", expected, self.save_every.to_string());
+        }
+        Ok(())
+    }
+
+    /// How rows are made of a run that is followed.
+    pub(super) fn row_choice(&self) -> RowChoice {
+        let Self { token_ids, all_episodes, process_rows, .. } = *self;
+        RowChoice { token_ids, all_episodes, process_rows, split: self.split.clone() }
     }
 
     fn mask_kind(&self) -> Option<MaskKind> {
@@ -290,14 +375,22 @@ impl TrainSettings {
 
     /// The settings that weights depend on, for the manifest. Files are there by their digests.
     pub(super) fn manifest(&self, length_max: usize) -> serde_json::Value {
-        serde_json::json!({
+        let mut settings = serde_json::json!({
             "batch": self.batch, "epochs": self.epochs, "lr": self.lr, "min_lr": self.min_lr, "warmup": self.warmup,
             "normalisation": self.normalisation, "first_slot": self.first_slot, "seed": self.seed, "tp": self.tp,
             "tokens_max": self.tokens_max, "length_max": length_max, "pad_multiple": self.multiple(),
             "mask": self.mask, "template": self.template, "bad_rows": self.bad_rows, "clip": self.clip,
             "decay": self.decay, "beta1": self.beta1, "beta2": self.beta2, "eps": self.eps,
             "softmax_over_padding": self.softmax_over_padding,
-        })
+        });
+        if self.follow.is_some() {
+            let RowChoice { all_episodes, process_rows, split, .. } = self.row_choice();
+            settings["follow"] = serde_json::json!({
+                "format": self.row_choice().format().name(), "all_episodes": all_episodes, "process_rows": process_rows,
+                "split": split, "slots": self.slots,
+            });
+        }
+        settings
     }
 }
 
@@ -350,6 +443,12 @@ mod tests {
             ("clip = -1.0", &[], "clip: expected a number above 0"),
             ("beta2 = 1.0", &[], "beta2: expected a number from 0 to below 1"),
             ("decay = nan", &[], "decay: expected a number from 0"),
+            ("slots = 7", &[], "slots: expected it with --follow only"),
+            ("rows = \"a\"", &["--follow", "runs/a"], "follow: expected either a run or rows, got both"),
+            ("epochs = 2", &["--follow", "runs/a"], "epochs: expected 1"),
+            ("first_slot = 1", &["--follow", "runs/a"], "first_slot: expected 0"),
+            ("slots = 0", &["--follow", "runs/a"], "slots: expected a number from 1"),
+            ("", &["--follow", "runs/a", "--save-every", "0"], "save_every: expected a number from 1 to 2048"),
         ] {
             let refused = resolved(file, line).unwrap_err();
             assert!(refused.contains(told), "{told:?} in {refused:?}");
