@@ -12,7 +12,9 @@ const INCOMPLETE: Option<i32> = Some(3);
 /// Rows of a slot.
 const BATCH: usize = 2;
 /// Questions of a run; the perfect worker makes one row of each.
-const QUESTIONS: usize = 9;
+const QUESTIONS: usize = 7;
+/// Slots that they fill: one row is left.
+const STEPS: u64 = 3;
 
 /// A place with an untrained model that knows the archive's words.
 fn furnished() -> Place {
@@ -21,7 +23,7 @@ fn furnished() -> Place {
     assert!(seed.status.success(), "{}", err(&seed));
     let exported = place.run(&["ledger", "export", "trajectories", "runs/words", "--out", "words.jsonl"]);
     assert!(exported.status.success(), "{}", err(&exported));
-    let init = "init --out model --texts words.jsonl --vocabulary 600 --hidden 16 --ffn 24 --layers 1 --heads 2 --kv-heads 1 \
+    let init = "init --out model --texts words.jsonl --vocabulary 1024 --hidden 16 --ffn 24 --layers 1 --heads 2 --kv-heads 1 \
                 --context 16384";
     let made = place.run(&init.split_whitespace().collect::<Vec<_>>());
     assert!(made.status.success(), "{}", err(&made));
@@ -89,26 +91,26 @@ fn a_training_beside_an_eval_takes_the_rows_that_the_export_writes_afterwards() 
     // The training is there first and waits for the run.
     let training = place.start(&train("live", "a", &["--eval", "words.jsonl", "--slots", "8"]));
     let running = place.start(&eval("a", 60, &["--questions", &QUESTIONS.to_string()]));
-    training.must_say("on runs/a as its 9 episodes end: slots of 2; the rate is planned for 8 slots");
+    training.must_say("on runs/a as its 7 episodes end: slots of 2; the rate is planned for 8 slots");
     training.must_say("step 1  ");
     assert_eq!(running.end().code, Some(0));
     let end = training.end();
     assert_eq!(end.code, Some(0), "{}", end.err);
-    assert!(end.err.contains("step 4  held out: loss"), "{}", end.err);
+    assert!(end.err.contains("step 3  held out: loss"), "{}", end.err);
     holds_the_export(&place, "live", "a");
     let list = followed(&place, "live");
     let TrainingRecords { manifest, records, .. } = read_records(&place.path("trained/live")).unwrap();
     assert_eq!(manifest.settings["follow"]["split"], "train");
     let steps: Vec<_> =
         records.iter().filter_map(|record| if let Record::Step(step) = record { Some(step) } else { None }).collect();
-    assert_eq!(steps.len(), QUESTIONS / BATCH, "the last row fills no slot");
+    assert_eq!(steps.len() as u64, STEPS, "the last row fills no slot");
     for (step, rows) in steps.iter().zip(list.chunks(BATCH)) {
         let tokens: u64 = rows.iter().map(|row| row["tokens"].as_u64().unwrap()).sum();
         assert_eq!(step.tokens, tokens, "step {}", step.step);
     }
-    assert!(steps[0].rate == 0.0 && steps[1].rate == 1e-2, "of 16 samples 1.6 are for the warm-up");
+    assert!(steps[0].rate == 0.0 && (9.9e-3..1e-2).contains(&steps[1].rate), "of 16 samples 1.6 are for the warm-up");
     let verified = place.run(&["verify", "trained/live"]);
-    assert!(verified.status.success() && out(&verified).contains("checkpoint of step 4"), "{}", out(&verified));
+    assert!(verified.status.success() && out(&verified).contains("checkpoint of step 3"), "{}", out(&verified));
 }
 
 #[test]
@@ -118,17 +120,17 @@ fn a_killed_training_of_a_run_resumes_to_the_weights_of_an_undisturbed_one() {
     assert!(run.status.success(), "{}", err(&run));
     let undisturbed = place.run(&train("undisturbed", "a", &[]));
     assert!(undisturbed.status.success(), "{}", err(&undisturbed));
-    assert!(out(&undisturbed).contains("runs/a: 9 rows of 9 of 9 episodes, 8 used"), "{}", out(&undisturbed));
-    let expected: Came = came(&place.path("trained/undisturbed"), 4);
+    assert!(out(&undisturbed).contains("runs/a: 7 rows of 7 of 7 episodes, 6 used"), "{}", out(&undisturbed));
+    let expected: Came = came(&place.path("trained/undisturbed"), STEPS);
     let list = followed(&place, "undisturbed");
-    for moment in ["MFU is of", "step 1  ", "step 2  checkpoint"] {
+    for moment in ["MFU is of", "step 2  checkpoint"] {
         let training = place.start(&train("killed", "a", &[]));
         training.says(moment);
         let _has_ended_perhaps = training.kill();
         let has_begun = place.path("trained/killed/manifest.json").exists();
         let output = place.run(&train("killed", "a", if has_begun { &["--resume"] } else { &[] }));
         assert!(output.status.success(), "{moment}: {}", err(&output));
-        assert_eq!(came(&place.path("trained/killed"), 4), expected, "{moment}");
+        assert_eq!(came(&place.path("trained/killed"), STEPS), expected, "{moment}");
         assert_eq!(followed(&place, "killed"), list, "{moment}");
         std::fs::remove_dir_all(place.path("trained/killed")).unwrap();
     }
@@ -144,16 +146,20 @@ fn a_killed_training_of_a_run_resumes_to_the_weights_of_an_undisturbed_one() {
 fn a_run_that_was_broken_off_is_trained_on_as_far_as_it_came_and_the_rest_when_it_was_gone_on_with() {
     let place = furnished();
     let questions = ["--questions", &QUESTIONS.to_string()];
-    let running = place.start(&eval("a", 300, &questions));
     let training = place.start(&train("a", "a", &[]));
+    let running = place.start(&eval("a", 300, &questions));
+    running.must_say("running=3 waiting=4");
+    running.signal("INT");
     training.must_say("episodes have ended and are taken; the others are waited for, until Ctrl-C");
     training.must_say("step 1  ");
-    assert!(running.kill().signal.is_some(), "a run is broken off in its midst");
+    assert_eq!(running.end().code, INCOMPLETE, "those inside end and no others enter");
     training.signal("INT");
     let end = training.end();
     assert_eq!(end.code, INCOMPLETE, "{}", end.err);
     assert!(end.err.contains("--out trained/a and --resume"), "{}", end.err);
     let before = followed(&place, "a");
+    assert!((BATCH..QUESTIONS).contains(&before.len()), "{before:?}");
+    assert!(out(&place.run(&["verify", "trained/a"])).contains("the checkpoint of step 1 is as it was written"));
     let rest = place.run(&eval("a", 300, &[&questions[..], &["--resume", "runs/a"]].concat()));
     assert!(rest.status.success(), "{}", err(&rest));
     let resumed = place.run(&train("a", "a", &["--resume"]));
@@ -162,7 +168,7 @@ fn a_run_that_was_broken_off_is_trained_on_as_far_as_it_came_and_the_rest_when_i
     holds_the_export(&place, "a", "a");
     let undisturbed = place.run(&train("b", "a", &[]));
     assert!(undisturbed.status.success(), "{}", err(&undisturbed));
-    assert_eq!(came(&place.path("trained/a"), 4), came(&place.path("trained/b"), 4));
+    assert_eq!(came(&place.path("trained/a"), STEPS), came(&place.path("trained/b"), STEPS));
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! changed behind its back passes.
 
 use super::*;
-use legwork_protocol::episode::EpisodeEvent;
+use legwork_protocol::episode::{Episode, EpisodeEffect, EpisodeEvent};
 use legwork_protocol::event::Event;
 use legwork_protocol::failure::FailureKind;
 use legwork_protocol::profile::Profile;
 use legwork_protocol::question::Question;
 use std::path::Path;
+use std::sync::Arc;
 
 fn manifest() -> Manifest {
     let profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive.toml")).unwrap();
@@ -182,6 +183,30 @@ fn a_reader_sees_the_run_of_one_moment_while_it_goes_on() {
     assert_eq!(reader.begun().unwrap().len(), 1);
     drop(reader);
     assert_eq!(LedgerReader::open(folder.path()).unwrap().verify_chain().unwrap().0, 3);
+}
+
+#[test]
+fn episodes_have_ended_in_the_order_of_their_last_events_whatever_was_planned_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = create(folder.path());
+    let ends = |key: EpisodeKey, seq: u32| {
+        let question = questions().into_iter().find(|question| question.id == key.question).unwrap();
+        let mut machine = Episode::new(key.clone(), Arc::new(question));
+        let Some(EpisodeEffect::End(record)) = machine.apply(&EpisodeEvent::Cancelled) else { panic!("it ends") };
+        Box::new(Append { finished: Some(record), ..*append(key, seq, 3) })
+    };
+    let of_worker = Box::new(Append { scope: Scope::Worker(0), ..*append(key(0, "01"), 0, 3) });
+    store.append(&[append(key(0, "1"), 0, 3), append(key(0, "01"), 0, 3), ends(key(1, "1"), 0)]).unwrap();
+    store.append(&[ends(key(0, "01"), 1), of_worker, append(key(1, "01"), 0, 3), ends(key(0, "1"), 1)]).unwrap();
+    let reader = LedgerReader::open(folder.path()).unwrap();
+    let expected = vec![(key(1, "1"), 3), (key(0, "01"), 4), (key(0, "1"), 7)];
+    assert_eq!(reader.ended_after(0).unwrap(), expected, "and what a worker writes late moves nothing");
+    assert_eq!(reader.ended_after(3).unwrap(), expected[1..]);
+    let records = reader.records().unwrap();
+    drop(reader);
+    store.append(&[ends(key(1, "01"), 1)]).unwrap();
+    store.replace_records(&records).unwrap();
+    assert_eq!(LedgerReader::open(folder.path()).unwrap().ended_after(0).unwrap(), expected, "records made again");
 }
 
 #[tokio::test]
