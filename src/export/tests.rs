@@ -8,6 +8,7 @@ use legwork_protocol::event::{Event, RecordedEvent};
 use legwork_protocol::id::Scope;
 use legwork_protocol::message::Role;
 use legwork_protocol::profile::CoordinatorKind;
+use legwork_protocol::worker::WorkerEvent;
 use legwork_training::JsonlReader;
 use legwork_training::trajectory::{ChatRow, IdRow, SpanKind, Why};
 use play::{Lines, finishes, play, question, says, searches, with_ids};
@@ -411,6 +412,40 @@ fn events_that_lead_elsewhere_stop_the_export_and_leave_nothing() {
     let refused = export(&reader, Format::Csv, &folder.path().join("c"), &Options::default()).unwrap_err().to_string();
     assert!(refused.contains("q1#0 coordinator event 9") && refused.contains("export with legwork 0.1.0"), "{refused}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn rows_of_single_episodes_are_the_lines_of_the_export() {
+    let second = vec![with_ids(searches("bob"), &[7], &[8]), with_ids(finishes("nobody"), &[7, 8, 9], &[6])];
+    let (folder, reader) = delegated(second);
+    let options = Options { process_rows: true, split: Some("train".into()), ..Options::default() };
+    for format in [Format::Trajectories, Format::TokenIds] {
+        let (out, expected) = written(&folder, &reader, format, &options);
+        let mut summary = Summary::new(format, &out, 1);
+        let rows = rows_of(&reader, &reader.planned().unwrap(), &options, &mut summary).unwrap();
+        let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap()).collect();
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(lines, text.lines().collect::<Vec<_>>());
+        assert_eq!((summary, lines.len()), (expected, 2));
+        assert!(rows.iter().all(|row| row.metadata().split.as_deref() == Some("train")));
+    }
+}
+
+#[test]
+fn what_a_worker_writes_behind_the_end_of_its_episode_is_in_no_row() {
+    let (folder, reader) = direct();
+    let (before, _) = chat_rows(&folder, &reader, &Options::default());
+    let key = reader.planned().unwrap()[0].clone();
+    let seq = u32::try_from(reader.history(&key).unwrap()[&Scope::Worker(0)].len()).unwrap();
+    drop(reader);
+    let run = folder.path().join("run");
+    let mut store = legwork_actors::ledger::Store::open(&run).unwrap();
+    let event = Event::Worker(WorkerEvent::Generated { completion: finishes("late"), tokens: 5 });
+    let late = RecordedEvent { seq, event, effect: None };
+    store.append(&[Box::new(legwork_actors::ledger::Append::new(key, Scope::Worker(0), 0, &late))]).unwrap();
+    drop(store);
+    let reader = LedgerReader::open(&run).unwrap();
+    assert_eq!(chat_rows(&folder, &reader, &Options::default()).0, before);
 }
 
 #[test]

@@ -112,21 +112,23 @@ impl<'a> Walk<'a> {
     /// One planned episode.
     pub(super) fn episode(&self, key: &EpisodeKey) -> Result<EpisodeView, ExportError> {
         let question = self.questions.get(&key.question).ok_or_else(|| ExportError::NoQuestion { key: key.clone() })?;
-        let mut events = self.reader.events(key)?;
+        let events = self.reader.events(key)?;
         let times_ms = events.first().map(|first| first.at_ms).zip(events.last().map(|last| last.at_ms));
-        let script = self.manifest.script.as_ref();
-        // What a worker still writes behind the episode's end is no part of it, or a row would depend on when it is read.
-        let late =
-            events.split_off(events.iter().rposition(|event| event.scope == Scope::Episode).map_or(0, |end| end + 1));
+        let ends = events.iter().rposition(|event| event.scope == Scope::Episode).map_or(0, |end| end + 1);
+        let late: Vec<Scope> = events[ends..].iter().map(|event| event.scope).collect();
         let mut history = by_scope(events);
-        let mut replayed = replay_episode(&self.profile, script, question, key, &history);
-        if replayed.record.is_none() && !late.is_empty() {
-            by_scope(late).into_iter().for_each(|(scope, events)| history.entry(scope).or_default().extend(events));
-            replayed = replay_episode(&self.profile, script, question, key, &history);
-        }
+        let script = self.manifest.script.as_ref();
+        let replayed = replay_episode(&self.profile, script, question, key, &history);
         if let Some(difference) = replayed.difference {
             let legwork = self.manifest.legwork.clone();
             return Err(ExportError::Differs { difference: Box::new(difference), legwork });
+        }
+        if replayed.record.is_some() {
+            // What a worker still wrote behind the episode's end is in no export, or a row would depend on when it is made.
+            for scope in late {
+                history.get_mut(&scope).map(Vec::pop);
+            }
+            history.retain(|_, events| !events.is_empty());
         }
         let own = history.get(&Scope::Episode).into_iter().flatten();
         let answer = own.rev().find_map(|recorded| match &recorded.event {
