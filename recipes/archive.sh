@@ -32,7 +32,7 @@ small)
   rows='[0:192]' held='[192:208]' gate='[0:96]'
   shape=(--vocabulary 2048 --hidden 96 --layers 3 --heads 3 --kv-heads 1 --head-dim 32 --ffn 256 --context 4096)
   mixing=(--repeat 1 --batch 4)
-  training=(--batch 4 --epochs 2 --tokens-max 4096 --lr 4e-3 --min-lr 4e-4 --save-every 40 --eval-every 40)
+  training=(--batch 4 --epochs 1 --tokens-max 4096 --lr 4e-3 --min-lr 4e-4 --save-every 40 --eval-every 40)
   ;;
 full)
   config=(-p archive)
@@ -80,10 +80,27 @@ checkpoint="$(find "$out/train/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-
 legwork export "$checkpoint" --original "$out/base" --out "$out/sft"
 legwork verify "$out/sft" --against "$out/base" --checkpoint "$checkpoint"
 
-say "base and trained model answer test questions, the trained one in this process and through a server"
-local_models=(--set 'models.worker.engine={context=4096,cache_mib=256}')
-legwork eval "${config[@]}" --quiet --run "$out/eval-base" "${asked[@]}" --model "$out/base" "${local_models[@]}"
-legwork eval "${config[@]}" --quiet --run "$out/eval-sft" "${asked[@]}" --model "$out/sft" "${local_models[@]}"
+say "base and trained model answer test questions in this process"
+engine=(--set 'models.worker.engine={context=4096,cache_mib=256}')
+legwork eval "${config[@]}" --quiet --run "$out/eval-base" "${asked[@]}" --model "$out/base" "${engine[@]}"
+legwork eval "${config[@]}" --quiet --run "$out/eval-sft" "${asked[@]}" --model "$out/sft" "${engine[@]}"
 
-say "before and after"
+say "the trained model served, and asked by its ids over HTTP"
+# In place of a shell of its own, so that it is the server that is ended.
+(exec ${LEGWORK:-cargo run --release --quiet --} serve model "$out/sft" --listen 127.0.0.1:0 --context 4096 --cache-mib 256) \
+  >"$out/serve.txt" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null || true' EXIT
+for _ in {1..600}; do
+  url="$(grep -oE 'http://127\.0\.0\.1:[0-9]+' "$out/serve.txt" || true)"
+  if [[ -n "$url" ]]; then break; fi
+  sleep 0.1
+done
+legwork eval "${config[@]}" --quiet --run "$out/eval-served" "${asked[@]}" --set "tokenizers.worker=$out/sft/tokenizer.json" \
+  --set "models.worker={kind=\"sglang\",url=\"${url:?the server did not begin, see $out/serve.txt}\",model=\"sft\"}"
+kill "$server"
+wait "$server" || true
+
+say "before and after; then in process and served"
 legwork compare "$out/eval-base" "$out/eval-sft" --html "$out/compare.html"
+legwork compare "$out/eval-sft" "$out/eval-served"

@@ -8,9 +8,10 @@ use crate::terminal::progress;
 use clap::Args;
 use legwork_model::Tokenizer;
 use legwork_protocol::untrusted::Untrusted;
-use legwork_training::audit::{Audit, AuditReport, OverlapKind};
+use legwork_training::audit::{Audit, AuditReport, OverlapKind, Words};
 use legwork_training::rows::{BadRows, RowSource, Rows, Sieve};
-use std::collections::BTreeSet;
+use legwork_worlds::contamination::Held;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use test::Test;
 
@@ -26,7 +27,8 @@ const NAME_CHARS_MAX: usize = 80;
   legwork audit --train core.jsonl gate.jsonl --split test -p archive --json
 
 A test is a file of questions (legwork's, the multihop set's, BrowseComp-Plus' or FoldAgent's), a file of rows whose
-question hashes are taken, or a split of the configured world. Exit code 1 if a test question is found.")]
+question hashes are taken, or a split of the configured world. A row that carries a question's hash or quotes half of it or more is
+a finding: exit code 1. Thirteen words in a row that it shares with a question are listed, and a finding with --strict.")]
 pub struct AuditArgs {
     /// Rows to look in; file@[a:b] is a slice.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
@@ -42,6 +44,9 @@ pub struct AuditArgs {
     /// The model whose ids token rows are of, so that they can be read as text.
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
+    /// Take thirteen words in a row for a finding too.
+    #[arg(long)]
+    strict: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -61,15 +66,17 @@ pub(super) fn run(args: &AuditArgs) -> Result<Ended, VerbError> {
     } else {
         told(&report);
     }
-    Ok(if report.is_clean() { Ended::Done } else { Ended::Refused })
+    let is_clean = report.is_clean() && !(args.strict && report.by_trace > 0);
+    Ok(if is_clean { Ended::Done } else { Ended::Refused })
 }
 
 fn audit(args: &AuditArgs, test: &Test) -> Result<AuditReport, VerbError> {
     let tokenizer = args.model.as_ref().map(|folder| Tokenizer::open(&folder.join("tokenizer.json"))).transpose()?;
     let decode = |ids: &[u32]| tokenizer.as_ref()?.decode(ids, false).ok();
     let traces = test.traces();
-    let find = |text: &str| -> BTreeSet<String> {
-        traces.found_in(text).into_iter().map(|question| question.to_string()).collect()
+    let find = |text: &str| -> BTreeMap<String, Words> {
+        let words = |held: Held| if held.is_quote() { Words::Quote } else { Words::Trace };
+        traces.found_in(text).into_iter().map(|(question, held)| (question.to_string(), words(held))).collect()
     };
     let mut audit = Audit::new(&test.hashes, test.questions.len(), &find, &decode);
     // What cannot be read cannot be looked at, which the report says; there is no reason to end there.
@@ -90,13 +97,21 @@ fn audit(args: &AuditArgs, test: &Test) -> Result<AuditReport, VerbError> {
 fn told(report: &AuditReport) {
     let name = |text: &str| Untrusted::from(text).for_log(NAME_CHARS_MAX).into_owned();
     output::print(&format!(
-        "{} rows against {} test questions ({} with their text): {} overlaps by question hash, {} by trace; {} questions found",
-        report.rows, report.test_questions, report.test_texts, report.by_hash, report.by_trace, report.questions_found
+        "{} rows against {} test questions ({} with their text): {} overlaps by question hash, {} by quote; {} questions \
+         found; {} parts of rows share words in a row with a question",
+        report.rows,
+        report.test_questions,
+        report.test_texts,
+        report.by_hash,
+        report.by_quote,
+        report.questions_found,
+        report.by_trace
     ));
     for overlap in report.listed.iter().take(LISTED_MAX) {
         let how = match overlap.kind {
             OverlapKind::QuestionHash => "carries the hash of",
-            OverlapKind::Trace => "holds words of",
+            OverlapKind::Quote => "quotes",
+            OverlapKind::Trace => "shares words with",
         };
         output::print(&format!(
             "  {}:{} {} {how} question {}",
@@ -106,7 +121,7 @@ fn told(report: &AuditReport) {
             name(&overlap.question)
         ));
     }
-    let found = report.by_hash + report.by_trace;
+    let found = report.by_hash + report.by_quote + report.by_trace;
     let more = found.saturating_sub(LISTED_MAX.min(report.listed.len()) as u64);
     if more > 0 {
         output::print(&format!("  … and {more} more; --json lists up to {}", legwork_training::audit::LISTED_MAX));

@@ -18,8 +18,8 @@ pub struct TestQuestions {
     names: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Finds the names of test questions of which a text holds a trace.
-pub type FindTraces<'a> = &'a dyn Fn(&str) -> BTreeSet<String>;
+/// Finds the names of test questions of which a text holds words, and whether it quotes them.
+pub type FindTraces<'a> = &'a dyn Fn(&str) -> BTreeMap<String, Words>;
 /// The text of token ids, where a tokenizer is at hand and takes them.
 pub type Decode<'a> = &'a dyn Fn(&[u32]) -> Option<String>;
 
@@ -32,13 +32,24 @@ pub struct Audit<'a> {
     questions: BTreeSet<String>,
 }
 
+/// How many of a test question's words a text holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Words {
+    /// Half of its traces or more.
+    Quote,
+    /// Fewer.
+    Trace,
+}
+
 /// How a row and a test question are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverlapKind {
     /// The row carries the question's hash.
     QuestionHash,
-    /// The row's text holds words of the question in a row.
+    /// The row's text holds half of the question's traces or more.
+    Quote,
+    /// The row's text holds fewer: words in a row that questions made from patterns share too.
     Trace,
 }
 
@@ -76,9 +87,11 @@ pub struct AuditReport {
     pub rows_without_text: u64,
     /// Overlaps by hash.
     pub by_hash: u64,
-    /// Overlaps by trace: each question once for each part of a row.
+    /// Overlaps by quote: each question once for each part of a row.
+    pub by_quote: u64,
+    /// Overlaps by trace, likewise.
     pub by_trace: u64,
-    /// Different test questions that overlap.
+    /// Different test questions that are found by hash or quote.
     pub questions_found: u64,
     /// The first [`LISTED_MAX`] overlaps.
     pub listed: Vec<Overlap>,
@@ -91,9 +104,9 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Whether nothing was found.
+    /// Whether no test question was found by hash or quote. Traces are to be looked at.
     pub fn is_clean(&self) -> bool {
-        self.by_hash == 0 && self.by_trace == 0
+        self.by_hash == 0 && self.by_quote == 0
     }
 }
 
@@ -160,17 +173,24 @@ impl<'a> Audit<'a> {
     }
 
     fn text(&mut self, row: &RawRow, text: &str, part: String) {
-        for name in (self.traces)(text) {
-            self.found(row, &name, OverlapKind::Trace, part.clone());
+        for (name, words) in (self.traces)(text) {
+            let kind = match words {
+                Words::Quote => OverlapKind::Quote,
+                Words::Trace => OverlapKind::Trace,
+            };
+            self.found(row, &name, kind, part.clone());
         }
     }
 
     fn found(&mut self, row: &RawRow, question: &str, kind: OverlapKind, part: String) {
         match kind {
             OverlapKind::QuestionHash => self.report.by_hash += 1,
+            OverlapKind::Quote => self.report.by_quote += 1,
             OverlapKind::Trace => self.report.by_trace += 1,
         }
-        self.questions.insert(question.to_owned());
+        if kind != OverlapKind::Trace {
+            self.questions.insert(question.to_owned());
+        }
         if self.report.listed.len() >= LISTED_MAX {
             self.report.unlisted += 1;
             return;
@@ -261,7 +281,12 @@ mod tests {
         let mut test = TestQuestions::default();
         test.add(HASH, "t1");
         let find = |text: &str| {
-            if text.contains("secret question") { BTreeSet::from(["t1".to_owned()]) } else { BTreeSet::new() }
+            let words = match text {
+                text if text.contains("secret question") => Words::Quote,
+                text if text.contains("secret") => Words::Trace,
+                _ => return BTreeMap::new(),
+            };
+            BTreeMap::from([("t1".to_owned(), words)])
         };
         let mut audit = Audit::new(&test, texts, &find, decode);
         rows.iter().for_each(|row| audit.take(row));
@@ -277,7 +302,7 @@ mod tests {
         assert_eq!((report.rows_with_other_hash, report.questions_found), (1, 1));
         let found: Vec<_> = report.listed.iter().map(|one| (one.line, one.kind, one.part.as_str())).collect();
         let expected =
-            [(1, OverlapKind::QuestionHash, "metadata.question_hash"), (2, OverlapKind::Trace, "messages[1]")];
+            [(1, OverlapKind::QuestionHash, "metadata.question_hash"), (2, OverlapKind::Quote, "messages[1]")];
         assert_eq!(found, expected);
         assert!(!report.is_clean());
         assert!(report.cannot_prove[0].starts_with("2 of 4 rows carry no usable question hash"));
@@ -291,11 +316,18 @@ mod tests {
         assert!(blind.is_clean() && blind.rows_without_text == 1);
         assert!(blind.cannot_prove.iter().any(|open| open.contains("1 rows of ids could not be read")));
         let seen = audit(&ids, 1, &|ids| Some(format!("secret question {ids:?}")));
-        assert_eq!((seen.by_trace, seen.listed[0].part.as_str()), (1, "ids"));
+        assert_eq!((seen.by_quote, seen.listed[0].part.as_str()), (1, "ids"));
         let without_texts = audit(&rows(&[row("", "secret question")]), 0, &|_| None);
         assert!(without_texts.is_clean());
         assert!(without_texts.cannot_prove.iter().any(|open| open.contains("of 1 test questions only the hash")));
         assert!(without_texts.cannot_prove.last().unwrap().contains("base model"));
+    }
+
+    #[test]
+    fn a_shared_turn_of_phrase_is_listed_and_no_finding() {
+        let report = audit(&rows(&[row("", "a secret answer")]), 1, &|_| None);
+        assert_eq!((report.by_trace, report.questions_found, report.listed[0].kind), (1, 0, OverlapKind::Trace));
+        assert!(report.is_clean());
     }
 
     #[test]

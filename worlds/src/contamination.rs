@@ -81,6 +81,24 @@ pub fn overlaps(train: &[Question], test: &[Question]) -> Vec<Overlap> {
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     by_length: BTreeMap<usize, BTreeMap<String, BTreeSet<QuestionId>>>,
+    of: BTreeMap<QuestionId, usize>,
+}
+
+/// How many of a question's traces a text holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Different traces of the question in the text; 1 at least.
+    pub traces: usize,
+    /// Different traces of the question.
+    pub of: usize,
+}
+
+impl Held {
+    /// Whether the text holds half of the question's traces or more: it quotes the question. Fewer may be a turn of phrase that
+    /// questions share, as where they were made from patterns.
+    pub fn is_quote(&self) -> bool {
+        2 * self.traces >= self.of
+    }
 }
 
 impl Traces {
@@ -96,29 +114,36 @@ impl Traces {
             }
             for window in words.windows(length) {
                 let of_length = traces.by_length.entry(length).or_default();
-                of_length.entry(window.join(" ")).or_default().insert(question.id.clone());
+                if of_length.entry(window.join(" ")).or_default().insert(question.id.clone()) {
+                    *traces.of.entry(question.id.clone()).or_default() += 1;
+                }
             }
         }
         traces
     }
 
-    /// The questions of which the text holds a trace.
-    pub fn found_in(&self, text: &str) -> BTreeSet<QuestionId> {
+    /// The questions of which the text holds a trace, and how many of theirs.
+    pub fn found_in(&self, text: &str) -> BTreeMap<QuestionId, Held> {
         let text = normalised(text);
         let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
-        let mut found = BTreeSet::new();
+        let mut found: BTreeMap<QuestionId, BTreeSet<&str>> = BTreeMap::new();
         for (length, traces) in &self.by_length {
             for window in words.windows(*length) {
-                found.extend(traces.get(&window.join(" ")).into_iter().flatten().cloned());
+                if let Some((trace, questions)) = traces.get_key_value(&window.join(" ")) {
+                    questions.iter().for_each(|id| _ = found.entry(id.clone()).or_default().insert(trace));
+                }
             }
         }
-        found
+        let of = |id: &QuestionId| self.of.get(id).copied().unwrap_or_default();
+        found.into_iter().map(|(id, held)| (id.clone(), Held { traces: held.len(), of: of(&id) })).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HELD: Held = Held { traces: 2, of: 5 };
 
     fn question(id: &str, text: &str, evidence: &[&str]) -> Question {
         Question {
@@ -159,7 +184,10 @@ mod tests {
         let traces = Traces::of(&[question("long", long, &[]), question("short", "Who wrote it?", &[])]);
         let quoted =
             "Notes: WHO wrote it; also: town was the teacher of the person who founded the school of two rivers, then";
-        assert_eq!(traces.found_in(quoted), BTreeSet::from(["long".into(), "short".into()]));
+        // Of 17 words there are five traces; the text holds the two that begin with `town` and `was`.
+        let found = traces.found_in(quoted);
+        assert_eq!(found, BTreeMap::from([("long".into(), HELD), ("short".into(), Held { traces: 1, of: 1 })]));
+        assert!(!HELD.is_quote() && traces.found_in(long)[&"long".into()].is_quote());
         assert!(traces.found_in("town was the teacher of the person who founded the house of two rivers").is_empty());
         assert!(Traces::of(&[question("none", "?!", &[])]).found_in("?! anything").is_empty());
     }

@@ -1,6 +1,8 @@
 //! Readers of rows to train on: a row that is taken has something to learn from, and is written and read back the same;
 //! one that is not is an error with its file and line.
 
+use super::files;
+use legwork_training::rows::{RawRow, RowError, RowSource, Rows};
 use legwork_training::trajectory::{ChatRow, IdRow};
 use legwork_training::{JsonlReader, Row};
 use std::fmt::Debug;
@@ -12,6 +14,48 @@ pub fn chat(bytes: &[u8]) {
 
 pub fn ids(bytes: &[u8]) {
     rows::<IdRow>(bytes, IdRow::supervised);
+}
+
+/// Rows of either kind, of which bad ones are told and passed over.
+pub fn any(bytes: &[u8]) {
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    let told = all(Rows::over("input.jsonl", Cursor::new(bytes.to_vec())), "input.jsonl");
+    assert!(told <= lines, "{told} rows, good and bad, of {lines} lines");
+}
+
+/// Rows of a table, of which bad ones are told and passed over.
+pub fn parquet(bytes: &[u8]) {
+    let path = files::file("input.parquet", bytes);
+    match Rows::open(&RowSource::all(&path)) {
+        Ok(rows) => {
+            all(rows, "input.parquet");
+        }
+        Err(error) => assert!(error.to_string().contains("input.parquet"), "an error without its file: {error}"),
+    }
+}
+
+/// Reads all rows; how many there were, bad ones included.
+fn all(rows: Rows, name: &str) -> usize {
+    let mut told = 0;
+    for row in rows {
+        told += 1;
+        match row {
+            Ok(row) => reads_again(row),
+            Err(RowError::Bad { error, .. } | RowError::Fatal(error)) => {
+                assert!(error.to_string().contains(name), "an error without its file: {error}");
+            }
+        }
+    }
+    told
+}
+
+/// The text that a row is kept as is the row.
+fn reads_again(row: RawRow) {
+    assert!(!row.text.contains('\n'), "a row is a line");
+    match Rows::over("again.jsonl", Cursor::new(row.text.clone())).next() {
+        Some(Ok(again)) => assert_eq!(again.row, row.row),
+        other => panic!("{other:?} from the text of a row: {}", row.text),
+    }
 }
 
 fn rows<R: Row + PartialEq + Debug>(bytes: &[u8], supervised: fn(&R) -> usize) {
