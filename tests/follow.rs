@@ -33,9 +33,10 @@ fn furnished() -> Place {
 fn eval(run: &str, latency_ms: u32, more: &[&str]) -> Vec<String> {
     let (folder, latency) = (format!("runs/{run}"), format!("models.worker.latency_ms={latency_ms}"));
     let skill = "models.worker.skill=\"perfect\"";
-    let args = ["eval", "--tier", "easy", "--set", skill, "--set", &latency, "--concurrency", "3", "--plain"];
+    let args = ["eval", "--tier", "easy", "--set", skill, "--set", &latency, "--plain"];
     let place = if more.contains(&"--resume") { [].as_slice() } else { &["--run", folder.as_str()] };
-    args.iter().chain(place).chain(more).map(|arg| (*arg).to_owned()).collect()
+    let pace = if more.contains(&"--concurrency") { [].as_slice() } else { &["--concurrency", "3"] };
+    args.iter().chain(place).chain(pace).chain(more).map(|arg| (*arg).to_owned()).collect()
 }
 
 fn train(training: &str, run: &str, more: &[&str]) -> Vec<String> {
@@ -147,19 +148,23 @@ fn a_run_that_was_broken_off_is_trained_on_as_far_as_it_came_and_the_rest_when_i
     let place = furnished();
     let questions = ["--questions", &QUESTIONS.to_string()];
     let training = place.start(&train("a", "a", &[]));
-    let running = place.start(&eval("a", 300, &questions));
-    running.must_say("running=3 waiting=4");
-    running.signal("INT");
-    training.must_say("episodes have ended and are taken; the others are waited for, until Ctrl-C");
+    // One after the other, so that much is left when the first slot is full.
+    let running = place.start(&eval("a", 300, &[&questions[..], &["--concurrency", "1"]].concat()));
     training.must_say("step 1  ");
-    assert_eq!(running.end().code, INCOMPLETE, "those inside end and no others enter");
+    running.signal("INT");
+    assert_eq!(running.end().code, INCOMPLETE, "the one inside ends and no others enter");
+    training.must_say("episodes have ended and are taken; the others are waited for, until Ctrl-C");
     training.signal("INT");
     let end = training.end();
     assert_eq!(end.code, INCOMPLETE, "{}", end.err);
     assert!(end.err.contains("--out trained/a and --resume"), "{}", end.err);
     let before = followed(&place, "a");
     assert!((BATCH..QUESTIONS).contains(&before.len()), "{before:?}");
-    assert!(out(&place.run(&["verify", "trained/a"])).contains("the checkpoint of step 1 is as it was written"));
+    let TrainingRecords { records, .. } = read_records(&place.path("trained/a")).unwrap();
+    let steps = records.iter().filter(|record| matches!(record, Record::Step(_))).count();
+    assert!((1..=before.len() / BATCH).contains(&steps), "{steps} steps over {} rows", before.len());
+    let checkpoint = format!("the checkpoint of step {steps} is as it was written");
+    assert!(out(&place.run(&["verify", "trained/a"])).contains(&checkpoint));
     let rest = place.run(&eval("a", 300, &[&questions[..], &["--resume", "runs/a"]].concat()));
     assert!(rest.status.success(), "{}", err(&rest));
     let resumed = place.run(&train("a", "a", &["--resume"]));
