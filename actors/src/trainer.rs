@@ -1,6 +1,7 @@
 //! The trainer: takes samples, forms slots, tells the ranks each step, keeps records and checkpoints. It carries the pure
-//! [`Course`]; ranks compute on threads of their own, a clerk has the disk, and what comes of both arrives as messages. A rank
-//! that dies ends the step for all: all are made anew from the last checkpoint and the same slots are done again.
+//! [`Course`](legwork_training::course::Course); ranks compute on threads of their own, a clerk has the disk, and what comes of
+//! both arrives as messages. A rank that dies ends the step for all: all are made anew from the last checkpoint and the same slots
+//! are done again.
 //! It refuses to know models, devices and where samples come from.
 
 mod clerk;
