@@ -5,8 +5,9 @@
 #
 #   recipes/archive.sh [FOLDER]           into FOLDER, runs/recipe-archive if absent; it must not be there yet
 #
-# LEGWORK is the program, `cargo run --release --quiet --` if absent. SIZE=small (minutes on two cores; CI runs it) or SIZE=full
-# (every training question, for a machine with many cores).
+# LEGWORK is the program, `cargo run --release --quiet --` if absent. SIZE=small takes minutes on two cores, and CI runs it. SIZE=full
+# takes every training question and a model of 11 million weights: about ten hours on two cores by its own estimate. It was begun
+# there and not run to its end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -38,7 +39,7 @@ full)
   config=(-p archive)
   questions=()
   asked=()
-  rows='[0:600]' held='[600:640]' gate='[0:1000000]'
+  rows='[0:550]' held='[550:580]' gate='[0:4000]'
   shape=(--vocabulary 4096 --hidden 320 --layers 8 --heads 10 --kv-heads 2 --head-dim 32 --ffn 1024 --context 16384)
   mixing=(--repeat 3 --batch 32)
   training=(--batch 32 --epochs 3 --tokens-max 16384 --lr 1e-3 --min-lr 1e-4 --save-every 50 --eval-every 50)
