@@ -12,8 +12,8 @@ use crate::request::{Drawn, Output, Reason, Request, RequestId, SessionId};
 use crate::sampler::Scratch;
 use crate::sequence::{Sequence, pages_of};
 use crate::speech::Speech;
-use legwork_kernels::Batch;
-use legwork_model::{Forward, ModelLimits};
+use legwork_kernels::{Batch, DrawRules};
+use legwork_model::{Forward, ModelLimits, Next};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -33,6 +33,11 @@ pub struct Engine<M> {
     /// Rows of each that runs in the coming step.
     rows: Vec<usize>,
     batch: Batch,
+    /// How each wanted row is drawn from, where the model may do it.
+    rules: Vec<Option<DrawRules>>,
+    /// What became of each wanted row.
+    next: Vec<Next>,
+    /// Of the rows that the model did not draw from.
     logits: Vec<f32>,
     scratch: Scratch,
     /// What happened between steps, for the next one to give out.
@@ -60,6 +65,8 @@ impl<M: Forward> Engine<M> {
             running: Vec::new(),
             rows: Vec::new(),
             batch: Batch::default(),
+            rules: Vec::new(),
+            next: Vec::new(),
             logits: Vec::new(),
             scratch: Scratch::default(),
             owed: Vec::new(),

@@ -80,6 +80,8 @@ pub struct StepReport {
     pub running: usize,
     /// What became of the model's step, when it failed. Requests of its batch ended as failed; others go on.
     pub failure: Option<String>,
+    /// Whether it was the device that failed: then all that the model holds may be lost, and it is to be made anew.
+    pub device_failed: bool,
 }
 
 impl StepReport {

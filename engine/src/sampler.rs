@@ -15,6 +15,7 @@ pub use seen::Seen;
 use crate::request::Drawn;
 use crate::sampling::Sampling;
 use cut::Cutter;
+use legwork_kernels::RowDraw;
 use weights::{ONE, Scale, Weights};
 
 /// Room for drawing, kept between rows so that nothing is allocated for each.
@@ -79,6 +80,13 @@ pub fn sample(
     let best = most_probable(logits, wanted.into());
     let top = best.into_iter().map(|id| (id, logprob(logits[id as usize]))).collect();
     Ok(Drawn { id, logprob: Some(logprob(logits[id as usize])), top })
+}
+
+/// A token that was drawn where its logits are.
+pub(crate) fn told(drawn: &RowDraw, rules: &Sampling) -> Drawn {
+    let normal = f64::from(drawn.top) + (drawn.mass as f64 / ONE as f64).ln();
+    let logprob = rules.logprobs.map(|_| (f64::from(drawn.logit) - normal) as f32);
+    Drawn { id: drawn.id, logprob, top: Vec::new() }
 }
 
 /// Logits that are looked at side by side.

@@ -1,5 +1,7 @@
 //! How a request draws its tokens and when it stops, and which of that makes sense. It refuses to know logits.
 
+use legwork_kernels::DrawRules;
+
 /// Most probable tokens that may be asked for.
 pub const LOGPROBS_MAX: u8 = 20;
 /// Stop strings at most.
@@ -115,6 +117,13 @@ impl Sampling {
             real("a bias of logit_bias", *bias, bias.abs() <= 1e6, "-1e6 to 1e6")?;
         }
         Ok(())
+    }
+
+    /// The rules for the token at a position, where nothing but the row itself matters: then whoever has the logits may draw.
+    pub(crate) fn rules_at(&self, position: u64) -> Option<DrawRules> {
+        let Self { temperature, top_p, min_p, seed, .. } = *self;
+        let is_plain = !self.changes_logits() && self.top_k.is_none() && self.logprobs.is_none_or(|top| top == 0);
+        is_plain.then_some(DrawRules { temperature, top_p, min_p, seed, position })
     }
 
     /// Whether logits are changed before they are drawn from.

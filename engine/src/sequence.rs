@@ -74,6 +74,11 @@ impl Sequence {
         self.tokens.len() - self.computed
     }
 
+    /// Whether a step with so many rows of it computes its last token, and so draws the next.
+    pub(crate) fn is_wanted(&self, rows: usize) -> bool {
+        rows > 0 && self.computed + rows == self.tokens.len()
+    }
+
     /// Pages for what is there and for `reserve` tokens to come, no more than may come. The last one is never computed.
     pub(crate) fn pages_ahead(&self, reserve: usize) -> usize {
         pages_of((self.prompt + self.sampling.max_new - 1).min(self.tokens.len().saturating_add(reserve)))

@@ -5,8 +5,8 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
 
-use legwork_kernels::cuda::{CardRows, CardRules, Ceilings, Cuda, Nvidia};
-use legwork_kernels::{Batch, CacheShape, Heads, Ops, PAGE_TOKENS, Rope, Stored};
+use legwork_kernels::cuda::{CardRows, Ceilings, Cuda, Nvidia};
+use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, PAGE_TOKENS, Rope, Stored};
 
 const HEADS: Heads = Heads { query: 32, kv: 8, dim: 128 };
 const HIDDEN: usize = 2_560;
@@ -160,8 +160,8 @@ fn prefill(table: &Table<'_>) {
 fn sampling(table: &Table<'_>) {
     for rows in [1, 64] {
         let logits = table.rows(rows, VOCABULARY);
-        let rules: Vec<CardRules> = (0..rows as u64)
-            .map(|seed| CardRules { temperature: 0.2, top_p: 0.95, min_p: 0.0, seed, position: 0 })
+        let rules: Vec<DrawRules> = (0..rows as u64)
+            .map(|seed| DrawRules { temperature: 0.2, top_p: 0.95, min_p: 0.0, seed, position: 0 })
             .collect();
         let mut drawn = Vec::new();
         table.line(&format!("top-p, {rows} rows of {VOCABULARY}"), (2 * rows * VOCABULARY) as f64, 0.0, || {

@@ -228,6 +228,14 @@ impl<A: Ops, B: Ops> Ops for Compared<A, B> {
         self.tested.read(&x.rows, out)
     }
 
+    fn read_row(&self, x: &ComparedRows<A>, row: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        self.tested.read_row(&x.rows, row, out)
+    }
+
+    fn set_rows(&self, x: &mut ComparedRows<A>, rows: usize) -> Result<(), OpsError> {
+        self.tested.set_rows(&mut x.rows, rows)
+    }
+
     fn all_reduce(&self, x: &mut ComparedRows<A>) -> Result<(), OpsError> {
         self.tested.all_reduce(&mut x.rows)
     }

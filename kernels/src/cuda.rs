@@ -24,7 +24,6 @@ pub use error::CardError;
 pub use measure::Ceilings;
 pub use memory::{CardCache, CardMatrix, CardRows, CardVector};
 pub use nvidia::Nvidia;
-pub use sampler::CardRules;
 
 /// A card of NVIDIA as a backend.
 pub type Cuda = Card<Nvidia>;

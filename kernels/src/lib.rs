@@ -9,6 +9,7 @@ pub mod compared;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod draw;
 pub mod learn;
 pub mod mapped;
 pub mod matrix;
@@ -23,6 +24,7 @@ pub use cpu::learn::CpuParam;
 pub use cpu::top_k::{Scored, top_k};
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
+pub use draw::{DrawRules, RowDraw};
 pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};

@@ -5,6 +5,7 @@
 //! It refuses to know which model the operations make up.
 
 use crate::batch::Batch;
+use crate::draw::{DrawRules, RowDraw};
 use crate::stored::Stored;
 
 /// What a backend could not do.
@@ -209,6 +210,49 @@ pub trait Ops {
     /// # Errors
     /// A device that failed.
     fn read(&self, x: &Self::Rows, out: &mut Vec<f32>) -> Result<(), OpsError>;
+
+    /// Copies one row to the host, behind what is there already.
+    ///
+    /// # Errors
+    /// A row that is not there, or a device that failed.
+    fn read_row(&self, x: &Self::Rows, row: usize, out: &mut Vec<f32>) -> Result<(), OpsError>;
+
+    /// Says that a buffer holds so many rows: what [`Ops::step`] left there when it played back a recording.
+    ///
+    /// # Errors
+    /// More rows than it was made for.
+    fn set_rows(&self, x: &mut Self::Rows, rows: usize) -> Result<(), OpsError>;
+
+    /// Draws a token from each row of logits, as exactly as the engine's sampler does; none where a row holds no finite
+    /// distribution. `false` where the backend leaves that to the host.
+    ///
+    /// # Errors
+    /// Rules that are not one a row, or a device that failed.
+    fn draw(
+        &self,
+        _logits: &Self::Rows,
+        _rules: &[DrawRules],
+        _drawn: &mut Vec<Option<RowDraw>>,
+    ) -> Result<bool, OpsError> {
+        Ok(false)
+    }
+
+    /// Runs the operations of one step over a batch. A backend may record what `run` starts for batches in which each sequence
+    /// has one new token, and play that back for later batches of as many rows and of the same kind, which says what `run`
+    /// does; `run` is not called then, and buffers hold what it would have left in them.
+    ///
+    /// # Errors
+    /// Those of `run`, or a device that failed.
+    fn step(
+        &self,
+        _batch: &Batch,
+        _heads: Heads,
+        _pages: usize,
+        _kind: u32,
+        run: &mut dyn FnMut() -> Result<(), OpsError>,
+    ) -> Result<(), OpsError> {
+        run()
+    }
 
     /// Sums `x` over all ranks of a tensor-parallel group, in place; a group of one has nothing to do.
     ///

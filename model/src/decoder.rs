@@ -8,10 +8,11 @@ mod rope;
 
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
-use crate::forward::{Forward, ModelLimits};
+use crate::forward::{Forward, ModelLimits, Next};
 use crate::weights::{Weights, names};
 use layer::Layer;
-use legwork_kernels::{Batch, CacheShape, Heads, Ops, PAGE_TOKENS, Rope};
+use legwork_kernels::ops::expect_equal;
+use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, OpsError, PAGE_TOKENS, Rope};
 
 /// Rows whose logits are computed at once: bounds that buffer, not the batch.
 const HEAD_ROWS: usize = 64;
@@ -116,7 +117,7 @@ impl<B: Ops> Decoder<B> {
     /// # Errors
     /// As [`Forward::forward`].
     pub fn states(&mut self, batch: &Batch, states: &mut Vec<f32>) -> Result<(), ModelError> {
-        self.step(batch)?;
+        self.step(batch, Kind::States)?;
         states.clear();
         let mut some = Vec::new();
         for wanted in batch.wanted.chunks(HEAD_ROWS) {
@@ -127,32 +128,74 @@ impl<B: Ops> Decoder<B> {
         Ok(())
     }
 
-    /// Fills the buffer of normed rows with the final norm of all rows.
-    fn step(&mut self, batch: &Batch) -> Result<(), ModelError> {
+    /// Fills the buffer of normed rows with the final norm of all rows, and that of logits where the kind says so.
+    fn step(&mut self, batch: &Batch, kind: Kind) -> Result<(), ModelError> {
         batch.check(self.limits.vocabulary, self.limits.pages, self.limits.context)?;
-        let b = &mut self.buffers;
-        let eps = self.config.rms_eps as f32;
-        self.ops.embed(&self.embedding, &batch.ids, &mut b.stream)?;
-        for (i, layer) in self.layers.iter().enumerate() {
-            match i {
-                0 => self.ops.norm(&b.stream, &layer.attention_norm, eps, &mut b.normed)?,
-                _ => self.ops.add_norm(&mut b.stream, &b.delta, &layer.attention_norm, eps, &mut b.normed)?,
+        let Self { ops, config, heads, rope, embedding, layers, norm, head, cache, buffers: b, limits } = self;
+        let (eps, heads) = (config.rms_eps as f32, *heads);
+        ops.step(batch, heads, limits.pages, kind as u32, &mut || {
+            ops.embed(embedding, &batch.ids, &mut b.stream)?;
+            for (i, layer) in layers.iter().enumerate() {
+                match i {
+                    0 => ops.norm(&b.stream, &layer.attention_norm, eps, &mut b.normed)?,
+                    _ => ops.add_norm(&mut b.stream, &b.delta, &layer.attention_norm, eps, &mut b.normed)?,
+                }
+                ops.linear(&b.normed, &layer.qkv, layer.qkv_bias.as_ref(), &mut b.qkv)?;
+                let norms = layer.head_norms.as_ref().map(|(query, key)| (query, key, eps));
+                ops.rotate_and_keep(&mut b.qkv, heads, norms, rope, batch, i, cache)?;
+                ops.attend(&b.qkv, heads, batch, i, cache, &mut b.attended)?;
+                ops.linear(&b.attended, &layer.output, layer.output_bias.as_ref(), &mut b.delta)?;
+                ops.all_reduce(&mut b.delta)?;
+                ops.add_norm(&mut b.stream, &b.delta, &layer.mlp_norm, eps, &mut b.normed)?;
+                ops.linear(&b.normed, &layer.gate_up, layer.gate_up_bias.as_ref(), &mut b.gate_up)?;
+                ops.swiglu(&b.gate_up, &mut b.activated)?;
+                ops.linear(&b.activated, &layer.down, layer.down_bias.as_ref(), &mut b.delta)?;
+                ops.all_reduce(&mut b.delta)?;
             }
-            self.ops.linear(&b.normed, &layer.qkv, layer.qkv_bias.as_ref(), &mut b.qkv)?;
-            let norms = layer.head_norms.as_ref().map(|(query, key)| (query, key, eps));
-            self.ops.rotate_and_keep(&mut b.qkv, self.heads, norms, &self.rope, batch, i, &mut self.cache)?;
-            self.ops.attend(&b.qkv, self.heads, batch, i, &self.cache, &mut b.attended)?;
-            self.ops.linear(&b.attended, &layer.output, layer.output_bias.as_ref(), &mut b.delta)?;
-            self.ops.all_reduce(&mut b.delta)?;
-            self.ops.add_norm(&mut b.stream, &b.delta, &layer.mlp_norm, eps, &mut b.normed)?;
-            self.ops.linear(&b.normed, &layer.gate_up, layer.gate_up_bias.as_ref(), &mut b.gate_up)?;
-            self.ops.swiglu(&b.gate_up, &mut b.activated)?;
-            self.ops.linear(&b.activated, &layer.down, layer.down_bias.as_ref(), &mut b.delta)?;
-            self.ops.all_reduce(&mut b.delta)?;
+            ops.add_norm(&mut b.stream, &b.delta, norm, eps, &mut b.normed)?;
+            match kind {
+                Kind::States => Ok(()),
+                Kind::Logits => ops.linear(&b.normed, head.as_ref().unwrap_or(embedding), None, &mut b.logits),
+            }
+        })?;
+        // A step that was played back has filled the buffers without a word.
+        self.ops.set_rows(&mut self.buffers.normed, batch.rows())?;
+        if kind == Kind::Logits {
+            self.ops.set_rows(&mut self.buffers.logits, batch.rows())?;
         }
-        self.ops.add_norm(&mut b.stream, &b.delta, &self.norm, eps, &mut b.normed)?;
         Ok(())
     }
+
+    /// Computes one step, and shows the logits of the wanted rows, some at a time, from the first on.
+    fn in_parts(
+        &mut self,
+        batch: &Batch,
+        mut show: impl FnMut(&B, &B::Rows, std::ops::Range<usize>) -> Result<(), OpsError>,
+    ) -> Result<(), ModelError> {
+        let wanted = batch.wanted.len();
+        let is_each = wanted == batch.rows() && batch.wanted.iter().enumerate().all(|(at, row)| at == *row as usize);
+        if is_each && wanted <= HEAD_ROWS {
+            self.step(batch, Kind::Logits)?;
+            return Ok(show(&self.ops, &self.buffers.logits, 0..wanted)?);
+        }
+        self.step(batch, Kind::States)?;
+        let Self { ops, buffers: b, head, embedding, .. } = self;
+        for (part, rows) in batch.wanted.chunks(HEAD_ROWS).enumerate() {
+            ops.pick(&b.normed, rows, &mut b.picked)?;
+            ops.linear(&b.picked, head.as_ref().unwrap_or(embedding), None, &mut b.logits)?;
+            show(ops, &b.logits, part * HEAD_ROWS..part * HEAD_ROWS + rows.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// What a step leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The final norm of all rows.
+    States,
+    /// The logits of all rows, too.
+    Logits,
 }
 
 impl<B: Ops> Forward for Decoder<B> {
@@ -161,22 +204,50 @@ impl<B: Ops> Forward for Decoder<B> {
     }
 
     fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), ModelError> {
-        self.step(batch)?;
         logits.clear();
-        let mut some = Vec::new();
-        let head = self.head.as_ref().unwrap_or(&self.embedding);
-        for wanted in batch.wanted.chunks(HEAD_ROWS) {
-            self.ops.pick(&self.buffers.normed, wanted, &mut self.buffers.picked)?;
-            self.ops.linear(&self.buffers.picked, head, None, &mut self.buffers.logits)?;
-            // One chunk, which is the common case, needs no second copy.
-            if batch.wanted.len() <= HEAD_ROWS {
-                self.ops.read(&self.buffers.logits, logits)?;
-            } else {
-                self.ops.read(&self.buffers.logits, &mut some)?;
-                logits.append(&mut some);
+        let (all, mut some) = (batch.wanted.len(), Vec::new());
+        self.in_parts(batch, |ops, rows, part| {
+            // One part, which is the common case, needs no second copy.
+            if part.len() == all {
+                return ops.read(rows, logits);
             }
-        }
-        Ok(())
+            ops.read(rows, &mut some)?;
+            logits.append(&mut some);
+            Ok(())
+        })
+    }
+
+    fn forward_and_draw(
+        &mut self,
+        batch: &Batch,
+        rules: &[Option<DrawRules>],
+        next: &mut Vec<Next>,
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ModelError> {
+        expect_equal("forward_and_draw", "rules", batch.wanted.len(), rules.len())?;
+        (next.clear(), logits.clear());
+        let (mut of_part, mut drawn, mut on_host) = (Vec::new(), Vec::new(), 0);
+        self.in_parts(batch, |ops, rows, part| {
+            let rules = &rules[part];
+            of_part.clear();
+            of_part.extend(rules.iter().map(|rules| rules.unwrap_or_default()));
+            drawn.clear();
+            if rules.iter().all(Option::is_none) || !ops.draw(rows, &of_part, &mut drawn)? {
+                drawn.clear();
+                drawn.resize(rules.len(), None);
+            }
+            for (row, (drawn, rules)) in drawn.iter().zip(rules).enumerate() {
+                match drawn.filter(|_| rules.is_some()) {
+                    Some(drawn) => next.push(Next::Drawn(drawn)),
+                    None => {
+                        ops.read_row(rows, row, logits)?;
+                        next.push(Next::Logits(on_host));
+                        on_host += 1;
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 
     fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {

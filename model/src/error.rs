@@ -167,3 +167,10 @@ pub enum ModelError {
     #[error(transparent)]
     Batch(#[from] legwork_kernels::BatchError),
 }
+
+impl ModelError {
+    /// Whether it was the device that failed, so that whatever it holds may be lost.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Ops(legwork_kernels::OpsError::Device(_)))
+    }
+}

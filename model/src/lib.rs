@@ -31,7 +31,7 @@ pub use folder::{
     ChatTemplateSource, FileDigest, GenerationDefaults, GgufTokenizer, ModelDigest, ModelFiles, ModelShape,
     TokenizerSource,
 };
-pub use forward::{Forward, ModelLimits};
+pub use forward::{Forward, ModelLimits, Next};
 pub use gguf::{Gguf, GgufTensor, TensorKind, Value};
 pub use prompt::PromptTemplate;
 pub use special::SpecialTokens;

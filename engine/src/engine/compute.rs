@@ -4,10 +4,10 @@
 use super::{Engine, say};
 use crate::gauges::StepReport;
 use crate::request::{Output, Reason};
-use crate::sampler::{NotFinite, sample};
+use crate::sampler::{NotFinite, sample, told};
 use crate::sequence::Sequence;
 use legwork_kernels::PAGE_TOKENS;
-use legwork_model::Forward;
+use legwork_model::{Forward, Next};
 use std::collections::BTreeSet;
 
 impl<M: Forward> Engine<M> {
@@ -15,17 +15,39 @@ impl<M: Forward> Engine<M> {
     pub(super) fn compute(&mut self, out: &mut Vec<Output>, report: &mut StepReport) {
         self.counted.steps += 1;
         self.counted.rows += self.batch.rows() as u64;
-        let computed = self.model.forward(&self.batch, &mut self.logits).map_err(|error| error.to_string());
-        let expected = self.batch.wanted.len() * self.model_limits.vocabulary;
-        let checked = computed.and_then(|()| match self.logits.len() == expected {
-            true => Ok(()),
-            false => Err(format!("the model gave {} logits, expected {expected}", self.logits.len())),
-        });
-        match checked {
+        self.rules.clear();
+        let wanted = self.running.iter().zip(&self.rows).filter(|(sequence, rows)| sequence.is_wanted(**rows));
+        self.rules.extend(wanted.map(|(sequence, _)| sequence.sampling.rules_at(sequence.drawn() as u64)));
+        let computed = self.model.forward_and_draw(&self.batch, &self.rules, &mut self.next, &mut self.logits);
+        let checked = computed.map_err(|error| (error.is_of_device(), error.to_string()));
+        match checked.and_then(|()| self.check_next().map_err(|detail| (false, detail))) {
             Ok(()) => self.draw_all(out, report),
-            Err(detail) => {
+            Err((device, detail)) => {
                 self.fail_batch(&detail, out);
-                report.failure = Some(detail);
+                (report.failure, report.device_failed) = (Some(detail), device);
+            }
+        }
+    }
+
+    /// That the model told of each wanted row, and gave all logits that it says it gave.
+    fn check_next(&self) -> Result<(), String> {
+        let (wanted, vocabulary) = (self.batch.wanted.len(), self.model_limits.vocabulary);
+        if self.next.len() != wanted {
+            return Err(format!("the model told of {} rows, expected {wanted}", self.next.len()));
+        }
+        let on_host = self.next.iter().filter(|next| matches!(next, Next::Logits(_))).count();
+        let expected = on_host * vocabulary;
+        if self.logits.len() != expected {
+            return Err(format!("the model gave {} logits, expected {expected}", self.logits.len()));
+        }
+        let known = |next: &Next| match next {
+            Next::Logits(row) => *row < on_host,
+            Next::Drawn(drawn) => (drawn.id as usize) < vocabulary,
+        };
+        match self.next.iter().position(|next| !known(next)) {
+            None => Ok(()),
+            Some(row) => {
+                Err(format!("the model gave {:?} for row {row}, expected one of {vocabulary} tokens", self.next[row]))
             }
         }
     }
@@ -34,7 +56,7 @@ impl<M: Forward> Engine<M> {
         let mut row = 0;
         let running = std::mem::take(&mut self.running);
         for (mut sequence, rows) in running.into_iter().zip(std::mem::take(&mut self.rows)) {
-            let is_wanted = rows > 0 && sequence.computed + rows == sequence.tokens.len();
+            let is_wanted = sequence.is_wanted(rows);
             let reason = match is_wanted {
                 true => self.draw(&mut sequence, row, rows, out),
                 false => {
@@ -54,9 +76,15 @@ impl<M: Forward> Engine<M> {
     /// Draws the next token of one from its row of logits; gives its end, if this is it.
     fn draw(&mut self, sequence: &mut Sequence, row: usize, rows: usize, out: &mut Vec<Output>) -> Option<Reason> {
         let vocabulary = self.model_limits.vocabulary;
-        let logits = &self.logits[row * vocabulary..(row + 1) * vocabulary];
         let position = sequence.drawn() as u64;
-        match sample(logits, &sequence.sampling, &sequence.seen, position, &mut self.scratch) {
+        let drawn = match self.next[row] {
+            Next::Drawn(drawn) => Ok(told(&drawn, &sequence.sampling)),
+            Next::Logits(at) => {
+                let logits = &self.logits[at * vocabulary..(at + 1) * vocabulary];
+                sample(logits, &sequence.sampling, &sequence.seen, position, &mut self.scratch)
+            }
+        };
+        match drawn {
             Ok(drawn) => {
                 self.advance(sequence, rows);
                 self.counted.generated_tokens += 1;

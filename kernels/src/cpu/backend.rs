@@ -324,6 +324,20 @@ impl Ops for Cpu {
         Ok(())
     }
 
+    fn read_row(&self, x: &CpuRows, row: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        let values = x.values().chunks_exact(x.width.max(1)).nth(row).ok_or_else(|| OpsError::Shape {
+            op: "read_row",
+            expected: format!("a row below {}", x.rows),
+            got: row.to_string(),
+        })?;
+        out.extend_from_slice(values);
+        Ok(())
+    }
+
+    fn set_rows(&self, x: &mut CpuRows, rows: usize) -> Result<(), OpsError> {
+        x.set_rows(rows)
+    }
+
     fn all_reduce(&self, x: &mut CpuRows) -> Result<(), OpsError> {
         self.meet("all_reduce", Reduce::Sum, x.values_mut())
     }

@@ -10,6 +10,7 @@ use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::source::Unit;
 use crate::batch::Batch;
+use crate::draw::{DrawRules, RowDraw};
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -351,6 +352,24 @@ impl<D: Driver> Ops for Card<D> {
 
     fn read(&self, x: &CardRows<D>, out: &mut Vec<f32>) -> Result<(), OpsError> {
         x.read(&self.driver, out)
+    }
+
+    fn read_row(&self, x: &CardRows<D>, row: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        x.read_row(&self.driver, row, out)
+    }
+
+    fn set_rows(&self, x: &mut CardRows<D>, rows: usize) -> Result<(), OpsError> {
+        x.set_rows(rows)
+    }
+
+    fn draw(
+        &self,
+        logits: &CardRows<D>,
+        rules: &[DrawRules],
+        drawn: &mut Vec<Option<RowDraw>>,
+    ) -> Result<bool, OpsError> {
+        self.sample(logits, rules, drawn)?;
+        Ok(true)
     }
 
     fn all_reduce(&self, _x: &mut CardRows<D>) -> Result<(), OpsError> {

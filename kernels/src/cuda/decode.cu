@@ -29,6 +29,7 @@ DEVICE const bf16* token_of(const bf16* cache, u64 page_stride, const u32* pages
 KERNEL(THREADS) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group, const Split* __restrict__ splits,
                        const u32* __restrict__ all_pages, const bf16* __restrict__ cache, u64 page_stride, float scale,
                        bf16* __restrict__ out, u32 out_stride, float* __restrict__ sums, float2* __restrict__ masses) {
+    begin();
     __shared__ float scores[HEADS][SPLIT];
     __shared__ float most[HEADS], mass[HEADS];
     __shared__ float parts[WARPS][HEADS][DIM];
@@ -136,6 +137,7 @@ struct Joined {
 // Puts the splits of one row and head together, or the pieces of a tile's row, a block each. Floor: 4 (DIM + 2) bytes a split and head read once.
 KERNEL(DIM) combine(const Joined* __restrict__ all, u32 query_heads, const float* __restrict__ sums,
                     const float2* __restrict__ masses, bf16* __restrict__ out, u32 out_stride) {
+    begin();
     Joined joined = all[blockIdx.x];
     u32 head = blockIdx.y;
     float top = -INFINITY, mass = 0, sum = 0;

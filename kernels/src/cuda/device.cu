@@ -44,6 +44,28 @@ DEVICE double times(double a, double b) { return __dmul_rn(a, b); }
 DEVICE double plus(double a, double b) { return __dadd_rn(a, b); }
 DEVICE u64 upper_half(u64 a, u64 b) { return __umul64hi(a, b); }
 
+// A kernel may begin before the one before it in the stream has ended (programmatic dependent launch, from sm_90 on): whatever
+// that one wrote may be read, and whatever it read overwritten, after this only. Every kernel calls it, so that
+// each waits for all before it. What never changes, the weights, may be read before.
+DEVICE void after_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The kernel behind this one may begin once all blocks of this one have said so or ended.
+DEVICE void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// What a kernel without weights to fetch ahead begins with.
+DEVICE void begin() {
+    let_next_begin();
+    after_previous();
+}
+
 DEVICE void barrier() { __syncthreads(); }
 DEVICE void warp_barrier() { __syncwarp(); }
 DEVICE float from_lane_xor(float value, u32 mask) { return __shfl_xor_sync(EVERYONE, value, mask); }

@@ -74,12 +74,25 @@ impl<D: Driver> CardRows<D> {
 
     pub(super) fn read(&self, driver: &D, out: &mut Vec<f32>) -> Result<(), OpsError> {
         out.clear();
-        if self.rows == 0 || self.width == 0 {
+        self.read_some(driver, 0, self.rows, out)
+    }
+
+    pub(super) fn read_row(&self, driver: &D, row: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        if row >= self.rows {
+            let (expected, got) = (format!("a row below {}", self.rows), row.to_string());
+            return Err(OpsError::Shape { op: "read_row", expected, got });
+        }
+        self.read_some(driver, row, 1, out)
+    }
+
+    fn read_some(&self, driver: &D, first: usize, rows: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        if rows == 0 || self.width == 0 {
             return Ok(());
         }
-        let mut bytes = vec![0; self.rows * self.stride * VALUE_BYTES];
-        driver.download(&self.memory, 0, &mut bytes)?;
-        out.reserve(self.rows * self.width);
+        let row_bytes = self.stride * VALUE_BYTES;
+        let mut bytes = vec![0; rows * row_bytes];
+        driver.download(&self.memory, first * row_bytes, &mut bytes)?;
+        out.reserve(rows * self.width);
         for row in bytes.chunks_exact(self.stride * VALUE_BYTES) {
             let values = row.as_chunks::<VALUE_BYTES>().0.iter().take(self.width);
             out.extend(values.map(|bits| bf16::from_bits(u16::from_le_bytes(*bits)).to_f32()));

@@ -12,21 +12,24 @@ use super::gemm::Products;
 use super::source::Unit;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
-use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
-    sys,
-};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError, sys};
 use cudarc::nvrtc::Ptx;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes of shared memory that a kernel gets without asking.
 const SHARED_FREE_BYTES: u32 = 48 << 10;
 
+/// Arguments of a kernel at most.
+const ARGUMENTS_MAX: usize = 24;
+
 /// A card.
 pub struct Nvidia {
+    /// Whether kernels may begin before those before them have ended: from sm_90 on.
+    begins_early: bool,
     products: Products,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
@@ -79,7 +82,7 @@ impl Nvidia {
         let arch = Arch::of(major, minor)?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
         let products = Products::new(&stream)?;
-        Ok(Self { context, stream, arch, kept, modules: RefCell::default(), products })
+        Ok(Self { context, stream, begins_early: major >= 9, arch, kept, modules: RefCell::default(), products })
     }
 
     /// Bytes of memory that are free, and all there are.
@@ -177,20 +180,37 @@ impl Driver for Nvidia {
 
     #[allow(unsafe_code, reason = "kernels are not checked")]
     unsafe fn launch(&self, kernel: &CudaFunction, shape: Shape, args: &[Arg]) -> Result<(), OpsError> {
+        self.bind()?;
         // Little-endian, so that an argument of four bytes is the lower half of eight.
-        let bits: Vec<u64> = args.iter().map(|arg| arg.bits().0).collect();
-        let mut builder = self.stream.launch_builder(kernel);
-        for bits in &bits {
-            builder.arg(bits);
+        let mut bits = [0_u64; ARGUMENTS_MAX];
+        let mut places = [std::ptr::null_mut::<c_void>(); ARGUMENTS_MAX];
+        assert!(args.len() <= ARGUMENTS_MAX, "a kernel of {} arguments", args.len());
+        for ((bits, place), arg) in bits.iter_mut().zip(&mut places).zip(args) {
+            *bits = arg.bits().0;
+            *place = std::ptr::from_mut(bits).cast();
         }
-        let config = LaunchConfig {
-            grid_dim: (shape.grid[0], shape.grid[1], 1),
-            block_dim: (shape.threads, 1, 1),
-            shared_mem_bytes: shape.shared_bytes,
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        // SAFETY: the caller's duty; the bits of all arguments live through the call, which copies them.
-        unsafe { builder.launch(config) }.map_err(failed("starting a kernel"))?;
-        Ok(())
+        let config = sys::CUlaunchConfig {
+            gridDimX: shape.grid[0],
+            gridDimY: shape.grid[1],
+            gridDimZ: 1,
+            blockDimX: shape.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shape.shared_bytes,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut attribute,
+            numAttrs: self.begins_early.into(),
+        };
+        // SAFETY: the caller's duty; configuration and arguments live through the call, which copies them.
+        let status = unsafe {
+            sys::cuLaunchKernelEx(&raw const config, kernel.cu_function(), places.as_mut_ptr(), std::ptr::null_mut())
+        };
+        Ok(status.result().map_err(failed("starting a kernel"))?)
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]

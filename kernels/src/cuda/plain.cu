@@ -16,6 +16,7 @@ struct Reach {
 KERNEL(128) attend_plain(const bf16* __restrict__ qkv, u32 stride, u32 group, u32 dim, const Reach* __restrict__ reaches,
                          const u32* __restrict__ all_pages, const bf16* __restrict__ cache, u64 page_stride, float scale,
                          bf16* __restrict__ out, u32 out_stride) {
+    begin();
     __shared__ float tops[WARPS], masses[WARPS], sums[WARPS][32 * VALUES];
     u32 row = blockIdx.x, head = blockIdx.y, kv_head = head / group, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Reach reach = reaches[row];

@@ -41,6 +41,7 @@ KERNEL(THREADS) prefill(const bf16* __restrict__ qkv, u32 stride, const Tile* __
                         const u32* __restrict__ all_pages, const bf16* __restrict__ cache, u64 page_stride, float scale,
                         bf16* __restrict__ out, u32 out_stride, u32 query_heads, float* __restrict__ sums,
                         float2* __restrict__ masses) {
+    begin();
     SHARED_BYTES(shared);
     bf16* stages = reinterpret_cast<bf16*>(shared);
     Tile tile = tiles[blockIdx.x];

@@ -9,6 +9,7 @@
 // every layer.
 KERNEL(128) angles(const u32* __restrict__ positions, const float* __restrict__ frequencies, u32 pairs, float scale,
                    float2* __restrict__ table) {
+    begin();
     for (u32 pair = threadIdx.x; pair < pairs; pair += blockDim.x) {
         float sine, cosine;
         sincosf((float)positions[blockIdx.x] * frequencies[pair], &sine, &cosine);
@@ -24,6 +25,7 @@ KERNEL(128) rotate_and_keep(bf16* qkv, u32 stride, u32 query_heads, u32 kv_heads
                             const bf16* __restrict__ query_norm, const bf16* __restrict__ key_norm, float eps,
                             const float2* __restrict__ table, u32 neighbours, const u32* __restrict__ slots,
                             bf16* __restrict__ cache, u64 page_stride) {
+    begin();
     u32 head = blockIdx.y * 4 + threadIdx.x / 32, lane = threadIdx.x % 32, pairs = dim / 2;
     if (head >= query_heads + 2 * kv_heads) return;
     bf16* values = qkv + (size_t)blockIdx.x * stride + (size_t)head * dim;

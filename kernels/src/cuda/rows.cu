@@ -9,6 +9,7 @@
 // `out[i] = table[ids[i]]`: a block a row, `chunks` of 16 bytes. The host has checked the ids.
 KERNEL(256) gather(const bf16* __restrict__ table, u32 table_stride, const u32* __restrict__ ids, u32 chunks,
                    bf16* __restrict__ out, u32 out_stride) {
+    begin();
     const bf16* from = table + (size_t)ids[blockIdx.x] * table_stride;
     bf16* to = out + (size_t)blockIdx.x * out_stride;
     for (u32 chunk = threadIdx.x; chunk < chunks; chunk += blockDim.x)
@@ -37,6 +38,7 @@ DEVICE void put_normed(const bf16* x, const bf16* weight, u32 width, float facto
 // RMSNorm, a block a row. `weight` has room for whole chunks.
 KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
                   bf16* __restrict__ out) {
+    begin();
     __shared__ float room[32];
     x += (size_t)blockIdx.x * stride;
     float sum = 0;
@@ -49,6 +51,7 @@ KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const b
 // `x += delta`, rounded, and the norm of that. A thread reads again only what it wrote itself.
 KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
                       float eps, bf16* __restrict__ out) {
+    begin();
     __shared__ float room[32];
     x += (size_t)blockIdx.x * stride;
     delta += (size_t)blockIdx.x * stride;
@@ -68,6 +71,7 @@ DEVICE float gated(float gate, float up) { return gate / (1.0f + expf(-gate)) * 
 
 // SwiGLU of rows `[gate, up]`: a thread takes 8 outputs, blocks lie side by side over a row and one below the other.
 KERNEL(256) swiglu(const bf16* __restrict__ gate_up, u32 stride, u32 width, bf16* __restrict__ out, u32 out_stride) {
+    begin();
     u32 at = 8 * (blockIdx.y * blockDim.x + threadIdx.x);
     if (at >= width) return;
     const bf16* gate = gate_up + (size_t)blockIdx.x * stride + at;
@@ -85,6 +89,7 @@ KERNEL(256) swiglu(const bf16* __restrict__ gate_up, u32 stride, u32 width, bf16
 
 // `x / max(‖x‖, 1e-12)`, in place.
 KERNEL(1024) normalize(bf16* x, u32 stride, u32 width) {
+    begin();
     __shared__ float room[32];
     x += (size_t)blockIdx.x * stride;
     float sum = 0;

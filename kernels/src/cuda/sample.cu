@@ -13,6 +13,8 @@ static const u32 NOBODY = 0xffffffffu;
 // Tokens of a group, whose masses are summed together: a warp's at once.
 static const u32 GROUP = 256;
 static const u32 BUCKETS = 2048;
+// Of temperature 1: log2(e).
+static const double HALVINGS_OF_E = 1.4426950408889634074;
 static const double HALVINGS_MAX = 60.0, BUCKETS_A_HALVING = 34.0;
 // Adding this to a number below 2^51 leaves it, rounded to the nearest whole one, in the lowest bits.
 static const double ROUNDER = 6755399441055744.0;
@@ -144,9 +146,18 @@ DEVICE void cross_group(const bf16* row, u32 count, u32 group, u64 missing, u32*
     }
 }
 
-// Writes the drawn id of each row, or NOBODY where a logit is no number or infinite, or all are -infinity.
+// What is told of a row: its id, the id's logit, the greatest logit, and the mass of the whole row at temperature 1.
+struct Drawn {
+    u32 id;
+    float logit, top;
+    u32 none;
+    u64 mass;
+};
+
+// Writes what was drawn of each row, the id NOBODY where a logit is no number or infinite, or all are -infinity.
 KERNEL(THREADS) sample(const bf16* __restrict__ logits, u32 stride, u32 count, const Draw* __restrict__ draws,
-                       u32* __restrict__ ids) {
+                       Drawn* __restrict__ drawn) {
+    begin();
     __shared__ u64 loads[BUCKETS], room[WARPS], missing_there;
     __shared__ float tops[WARPS];
     __shared__ u32 lowest[WARPS], highest[WARPS], place, found;
@@ -165,9 +176,13 @@ KERNEL(THREADS) sample(const bf16* __restrict__ logits, u32 stride, u32 count, c
     wrong = block_sum(wrong, room);
     for (u32 w = 0; w < WARPS; ++w) top = fmaxf(top, tops[w]);
     if (wrong > 0 || top == -INFINITY) {
-        if (threadIdx.x == 0) ids[blockIdx.x] = NOBODY;
+        if (threadIdx.x == 0) drawn[blockIdx.x].id = NOBODY;
         return;
     }
+    u64 raw = 0;
+    over_row(row, count, [&](float value, u32) { raw += mass_of(halvings_of(top, value, HALVINGS_OF_E)); });
+    raw = block_sum(raw, room);
+    auto tell = [&](u32 id) { drawn[blockIdx.x] = Drawn{id, widen(row[id]), top, 0, raw}; };
     auto mass = [&](float value) { return mass_of(halvings_of(top, value, draw.halvings)); };
     // What is kept: greater logits than that of this order, and those equal to it up to this id.
     u32 order = 0, last = NOBODY;
@@ -181,7 +196,7 @@ KERNEL(THREADS) sample(const bf16* __restrict__ logits, u32 stride, u32 count, c
         if (lane == 0) lowest[warp] = first;
         barrier();
         for (u32 w = 0; w < WARPS; ++w) first = min(first, lowest[w]);
-        if (threadIdx.x == 0) ids[blockIdx.x] = first;
+        if (threadIdx.x == 0) tell(first);
         return;
     }
     if (draw.part < 1.0) {
@@ -260,6 +275,6 @@ KERNEL(THREADS) sample(const bf16* __restrict__ logits, u32 stride, u32 count, c
         warp_barrier();
         cross_group(row, count, place, missing_there, &found, load);
         warp_barrier();
-        if (lane == 0) ids[blockIdx.x] = found;
+        if (lane == 0) tell(found);
     }
 }

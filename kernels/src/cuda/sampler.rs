@@ -1,6 +1,6 @@
 //! Draws from rows of logits on the card, so that only ids come to the host: temperature, exact top-p, min-p, and a random
 //! number by counting. Equal to the engine's sampler on the processor for the same logits; top-k, penalties and biases are not
-//! done here. Not yet used by the engine.
+//! done here.
 //!
 //! It refuses to know requests.
 
@@ -8,6 +8,7 @@ use super::backend::Card;
 use super::driver::{Arg, Driver, Shape};
 use super::memory::{CardRows, Growing};
 use super::source::Unit;
+use crate::draw::{DrawRules, RowDraw};
 use crate::ops::{OpsError, expect_equal};
 
 /// What the most probable token weighs.
@@ -16,23 +17,10 @@ const ONE: u64 = 1 << 44;
 const VOCABULARY_MAX: usize = 2_048 * 256;
 /// What the kernel writes where a row cannot be drawn from.
 const NOBODY: u32 = u32::MAX;
+/// Bytes of what the kernel writes for a row.
+const DRAWN_BYTES: usize = 24;
 /// Threads of its block.
 const THREADS: u32 = 1_024;
-
-/// How one row is drawn from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CardRules {
-    /// 0 for the most probable token; finite and not negative.
-    pub temperature: f64,
-    /// The part of the mass that the nucleus has at least; 1 for all.
-    pub top_p: f64,
-    /// The part of the greatest mass that a token has at least; 0 for all.
-    pub min_p: f64,
-    /// The request's seed.
-    pub seed: u64,
-    /// Tokens drawn before it.
-    pub position: u64,
-}
 
 /// What the sampler keeps between steps.
 pub(super) struct Room<D: Driver> {
@@ -49,8 +37,8 @@ impl<D: Driver> Card<D> {
     pub fn sample(
         &self,
         logits: &CardRows<D>,
-        rules: &[CardRules],
-        drawn: &mut Vec<Option<u32>>,
+        rules: &[DrawRules],
+        drawn: &mut Vec<Option<RowDraw>>,
     ) -> Result<(), OpsError> {
         drawn.clear();
         expect_equal("sample", "rules", logits.rows, rules.len())?;
@@ -70,9 +58,9 @@ impl<D: Driver> Card<D> {
                 ids: Growing::new(),
             }),
         };
-        let words: Vec<u32> = rules.iter().flat_map(CardRules::words).collect();
+        let words: Vec<u32> = rules.iter().flat_map(words).collect();
         let at = room.rules.put(&self.driver, "rules of drawing", &words)?;
-        let ids = room.ids.at_least(&self.driver, "drawn ids", rules.len() * size_of::<u32>())?;
+        let ids = room.ids.at_least(&self.driver, "drawn ids", rules.len() * DRAWN_BYTES)?;
         let args = [
             Arg::Address(logits.address),
             Arg::Word(logits.stride as u32),
@@ -86,26 +74,32 @@ impl<D: Driver> Card<D> {
         unsafe {
             self.driver.launch(&room.kernel, shape, &args)?;
         }
-        let mut bytes = vec![0; rules.len() * size_of::<u32>()];
+        let mut bytes = vec![0; rules.len() * DRAWN_BYTES];
         room.ids.download(&self.driver, &mut bytes)?;
-        let ids = bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
-        drawn.extend(ids.map(|id| (id != NOBODY).then_some(id)));
+        drawn.extend(bytes.as_chunks::<DRAWN_BYTES>().0.iter().map(|bytes| {
+            let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            let id = word(0);
+            (id != NOBODY).then_some(RowDraw {
+                id,
+                logit: f32::from_bits(word(4)),
+                top: f32::from_bits(word(8)),
+                mass: u64::from(word(16)) | u64::from(word(20)) << 32,
+            })
+        }));
         Ok(())
     }
 }
 
-impl CardRules {
-    /// The words of the kernel's `Draw`.
-    fn words(&self) -> [u32; 12] {
-        // Kept finite, because 0 times infinity is no number.
-        let halvings = (std::f64::consts::LOG2_E / self.temperature).min(1e300);
-        let least = (self.min_p * ONE as f64).ceil() as u64;
-        let greedy = u64::from(self.temperature == 0.0);
-        let longs = [halvings.to_bits(), self.top_p.to_bits(), least, self.seed, self.position, greedy];
-        let mut words = [0; 12];
-        for (words, long) in words.as_chunks_mut::<2>().0.iter_mut().zip(longs) {
-            *words = [long as u32, (long >> 32) as u32];
-        }
-        words
+/// The words of the kernel's `Draw`.
+fn words(rules: &DrawRules) -> [u32; 12] {
+    // Kept finite, because 0 times infinity is no number.
+    let halvings = (std::f64::consts::LOG2_E / rules.temperature).min(1e300);
+    let least = (rules.min_p * ONE as f64).ceil() as u64;
+    let greedy = u64::from(rules.temperature == 0.0);
+    let longs = [halvings.to_bits(), rules.top_p.to_bits(), least, rules.seed, rules.position, greedy];
+    let mut words = [0; 12];
+    for (words, long) in words.as_chunks_mut::<2>().0.iter_mut().zip(longs) {
+        *words = [long as u32, (long >> 32) as u32];
     }
+    words
 }

@@ -5,9 +5,9 @@
 
 use super::Dice;
 use half::bf16;
+use legwork_kernels::cuda::Card;
 use legwork_kernels::cuda::driver::Driver;
-use legwork_kernels::cuda::{Card, CardRules};
-use legwork_kernels::{Ops, Stored};
+use legwork_kernels::{DrawRules, Ops, RowDraw, Stored};
 
 /// What the most probable token weighs.
 const ONE: f64 = (1_u64 << 44) as f64;
@@ -24,8 +24,8 @@ fn logits(dice: &mut Dice, count: usize, spread: f32) -> Vec<f32> {
     logits
 }
 
-fn rules(temperature: f64, top_p: f64, min_p: f64, seed: u64, position: u64) -> CardRules {
-    CardRules { temperature, top_p, min_p, seed, position }
+fn rules(temperature: f64, top_p: f64, min_p: f64, seed: u64, position: u64) -> DrawRules {
+    DrawRules { temperature, top_p, min_p, seed, position }
 }
 
 /// `exp((value - top) / temperature)` in units of 2^-44: additions and multiplications in the order that both samplers have.
@@ -60,7 +60,7 @@ fn random(seed: u64, position: u64) -> u64 {
 }
 
 /// The definition: sort, keep the fewest that make up the part, and lay what is kept one behind the other by id.
-fn drawn(logits: &[f32], rules: &CardRules) -> Option<u32> {
+fn drawn(logits: &[f32], rules: &DrawRules) -> Option<u32> {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if logits.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) || top == f32::NEG_INFINITY {
         return None;
@@ -124,23 +124,31 @@ pub(crate) fn odd_rows_are_drawn_from_or_refused<D: Driver>(card: &Card<D>) {
     infinite[0] = f32::INFINITY;
     let rows = [equal, outweighs, wrong, infinite, vec![f32::NEG_INFINITY; count]];
     for (temperature, top_p) in [(0.0, 1.0), (1.0, 0.5), (1.0, 1.0), (0.01, 0.999)] {
-        let all_rules: Vec<CardRules> =
+        let all_rules: Vec<DrawRules> =
             (0..rows.len()).map(|row| rules(temperature, top_p, 0.0, 5, row as u64)).collect();
         compare(card, &rows, &all_rules);
     }
 }
 
-fn compare<D: Driver>(card: &Card<D>, rows: &[Vec<f32>], all_rules: &[CardRules]) {
-    let expected: Vec<Option<u32>> = rows.iter().zip(all_rules).map(|(row, rules)| drawn(row, rules)).collect();
+/// What is told of the draw: also what its log-probability at temperature 1 is made of.
+fn told(logits: &[f32], rules: &DrawRules) -> Option<RowDraw> {
+    let id = drawn(logits, rules)?;
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mass = logits.iter().map(|logit| mass(top, *logit, 1.0)).sum();
+    Some(RowDraw { id, logit: logits[id as usize], top, mass })
+}
+
+fn compare<D: Driver>(card: &Card<D>, rows: &[Vec<f32>], all_rules: &[DrawRules]) {
+    let expected: Vec<Option<RowDraw>> = rows.iter().zip(all_rules).map(|(row, rules)| told(row, rules)).collect();
     assert_eq!(on(card, rows, all_rules), expected, "{} tokens, {all_rules:?}", rows[0].len());
 }
 
-fn on<D: Driver>(card: &Card<D>, rows: &[Vec<f32>], all_rules: &[CardRules]) -> Vec<Option<u32>> {
+fn on<D: Driver>(card: &Card<D>, rows: &[Vec<f32>], all_rules: &[DrawRules]) -> Vec<Option<RowDraw>> {
     let width = rows[0].len();
     let table = card.matrix(&[Stored::from_f32(rows.len(), width, &rows.concat()).unwrap()]).unwrap();
     let mut logits = card.rows(rows.len(), width).unwrap();
     card.embed(&table, &(0..rows.len() as u32).collect::<Vec<_>>(), &mut logits).unwrap();
-    let mut drawn = vec![Some(9)];
+    let mut drawn = vec![None];
     card.sample(&logits, all_rules, &mut drawn).unwrap();
     drawn
 }
@@ -152,11 +160,12 @@ const OF_THE_ENGINE: [u32; 12] = [626, 506, 1257, 1265, 1412, 1036, 1139, 305, 1
 pub(crate) fn draws_are_those_of_the_processor<D: Driver>(card: &Card<D>) {
     let dice = &mut Dice(41, |value| value);
     let rows: Vec<Vec<f32>> = (0..OF_THE_ENGINE.len()).map(|_| logits(dice, 1_500, 9.0)).collect();
-    let all_rules: Vec<CardRules> = (0..OF_THE_ENGINE.len() as u64)
+    let all_rules: Vec<DrawRules> = (0..OF_THE_ENGINE.len() as u64)
         .map(|row| rules([0.6, 1.0, 1.7][row as usize % 3], [0.95, 0.7][row as usize % 2], 0.0, 1_000 + row, row * row))
         .collect();
     let expected: Vec<Option<u32>> = OF_THE_ENGINE.iter().copied().map(Some).collect();
     let definition: Vec<Option<u32>> = rows.iter().zip(&all_rules).map(|(row, rules)| drawn(row, rules)).collect();
     assert_eq!(definition, expected);
-    assert_eq!(on(card, &rows, &all_rules), expected);
+    let told: Vec<Option<u32>> = on(card, &rows, &all_rules).iter().map(|draw| draw.map(|draw| draw.id)).collect();
+    assert_eq!(told, expected);
 }

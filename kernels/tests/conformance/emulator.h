@@ -248,6 +248,9 @@ DEVICE double times(double a, double b) { return a * b; }
 DEVICE double plus(double a, double b) { return a + b; }
 DEVICE u64 upper_half(u64 a, u64 b) { return (unsigned __int128)a * b >> 64; }
 
+DEVICE void after_previous() {}
+DEVICE void let_next_begin() {}
+DEVICE void begin() {}
 DEVICE void barrier() { emulator::meet(emulator::block); }
 DEVICE void warp_barrier() { emulator::meet_warp(); }
 DEVICE float from_lane_xor(float value, u32 mask) { return emulator::from_lane(value, emulator::lane() ^ mask); }
