@@ -5,6 +5,7 @@
 
 mod layer;
 mod rope;
+mod size;
 
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
