@@ -15,6 +15,7 @@ mod measure;
 mod memory;
 mod nvidia;
 pub mod plan;
+mod recorded;
 mod sampler;
 pub mod source;
 
@@ -24,6 +25,7 @@ pub use error::CardError;
 pub use measure::Ceilings;
 pub use memory::{CardCache, CardMatrix, CardRows, CardVector};
 pub use nvidia::Nvidia;
+pub use recorded::Recordings;
 
 /// A card of NVIDIA as a backend.
 pub type Cuda = Card<Nvidia>;

@@ -107,6 +107,11 @@ impl<B: Ops> Decoder<B> {
         })
     }
 
+    /// What computes it.
+    pub fn ops(&self) -> &B {
+        &self.ops
+    }
+
     /// Its shape.
     pub fn config(&self) -> &DecoderConfig {
         &self.config

@@ -7,7 +7,7 @@ mod emulated;
 
 use emulated::Emulated;
 use legwork_kernels::cuda::driver::Driver;
-use legwork_kernels::cuda::{Card, Cuda, Nvidia};
+use legwork_kernels::cuda::{Card, Cuda, Nvidia, Recordings};
 use legwork_kernels::{Batch, PAGE_TOKENS};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles};
 use serde_json::Value;
@@ -99,10 +99,82 @@ fn decoders_are_as_near_as_transformers<D: Driver>(card: impl Fn() -> Card<D>) {
     }
 }
 
+/// Steps of one token each of two sequences, whose pages end and begin meanwhile: the logits of all of them.
+fn told_step_by_step<D: Driver>(card: Card<D>, family: &str, is_recording: bool) -> (Vec<Vec<f32>>, Recordings) {
+    let folder = goldens().join(format!("tiny-{family}"));
+    let ids: Vec<u32> = numbers(&read(&folder.join("golden.json"))["ids"]).into_iter().map(|id| id as u32).collect();
+    let mut decoder = open(card, &folder);
+    decoder.ops().set_recording(is_recording);
+    let pages: [&[u32]; 2] = [&[3, 0, 7], &[9, 4]];
+    let pasts = [PAGE_TOKENS - 2, 1];
+    let (mut logits, mut all) = (Vec::new(), Vec::new());
+    let mut batch = Batch::default();
+    for (past, pages) in pasts.iter().zip(pages) {
+        batch.push(&ids[..*past], 0, pages, false);
+    }
+    decoder.forward(&batch, &mut logits).unwrap();
+    for step in 0..6 {
+        batch.clear();
+        for (sequence, pages) in pages.iter().enumerate() {
+            let past = pasts[sequence] + step;
+            batch.push(&ids[past..=past], past, pages, true);
+        }
+        decoder.forward(&batch, &mut logits).unwrap();
+        all.push(logits.clone());
+        // A step of another kind in between must not be taken for the same.
+        decoder.states(&batch, &mut logits).unwrap();
+    }
+    (all, decoder.ops().recordings())
+}
+
+fn steps_played_back_are_those_run<D: Driver>(card: impl Fn() -> Card<D>) {
+    for family in ["qwen3", "qwen2", "llama"] {
+        let (played, told) = told_step_by_step(card(), family, true);
+        let (run, nothing) = told_step_by_step(card(), family, false);
+        assert_eq!((&told.refused, nothing.played), (&None, 0));
+        assert!(told.played == 10 && told.recorded < told.played, "{told:?}");
+        assert!(run == played, "{family}: a recorded step gives other logits");
+    }
+}
+
+#[test]
+fn steps_played_back_on_an_emulated_card_are_those_run() {
+    match Emulated::find() {
+        Some(_) => steps_played_back_are_those_run(|| Card::new(Emulated::default()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
+#[test]
+fn steps_played_back_on_a_card_are_those_run() {
+    match Nvidia::count() {
+        0 => eprintln!("skipped: there is no card here"),
+        _ => steps_played_back_are_those_run(|| Cuda::open(0, None).unwrap()),
+    }
+}
+
+#[test]
+fn a_card_that_failed_can_be_opened_anew() {
+    if Nvidia::count() == 0 {
+        eprintln!("skipped: there is no card here");
+        return;
+    }
+    for _ in 0..2 {
+        let mut decoder = open(Cuda::open(0, None).unwrap(), &goldens().join("tiny-qwen3"));
+        let mut batch = Batch::default();
+        batch.push(&[1, 2, 3], 0, &[0], true);
+        let mut logits = Vec::new();
+        decoder.forward(&batch, &mut logits).unwrap();
+        decoder.ops().driver().inject_failure().unwrap();
+        let error = decoder.forward(&batch, &mut logits).unwrap_err();
+        assert!(error.is_of_device(), "{error}");
+    }
+}
+
 #[test]
 fn decoders_on_an_emulated_card_are_as_near_to_f32_as_transformers_bf16() {
     match Emulated::find() {
-        Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated).unwrap()),
+        Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated::default()).unwrap()),
         None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
     }
 }
