@@ -390,8 +390,15 @@ impl<D: Driver> Ops for Card<D> {
         self.run_or_play(batch, heads, pages, kind, run)
     }
 
-    fn all_reduce(&self, _x: &mut CardRows<D>) -> Result<(), OpsError> {
-        Ok(())
+    fn all_reduce(&self, x: &mut CardRows<D>) -> Result<(), OpsError> {
+        if self.driver.ranks() == 1 || x.rows == 0 || x.width == 0 {
+            return Ok(());
+        }
+        #[allow(unsafe_code)]
+        // SAFETY: the buffer holds so many rows at its stride.
+        unsafe {
+            self.driver.sum_over_ranks(x.address, x.rows * x.stride)
+        }
     }
 
     fn page_bytes(&self, cache: &CardCache<D>) -> usize {

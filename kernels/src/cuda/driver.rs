@@ -119,6 +119,23 @@ pub trait Driver {
     /// A device that failed.
     fn play(&self, graph: &Self::Graph) -> Result<(), OpsError>;
 
+    /// Ranks of its group.
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    /// Starts to sum bf16 values over all ranks of its group, in place.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
+
     /// Starts a product.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use super::compile::{Arch, compile};
 use super::driver::{Arg, Driver, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
+use super::group::{Connection, Seat};
 use super::source::Unit;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
@@ -35,6 +36,8 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    /// Given up before the stream is.
+    group: Option<(Connection, usize)>,
     products: Products,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
@@ -58,6 +61,14 @@ impl Card<Nvidia> {
     /// No such card, a missing library, or kernels that do not compile.
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, OpsError> {
         Self::new(Nvidia::open(ordinal, kept)?)
+    }
+
+    /// Opens a card as one rank of a tensor-parallel group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Card::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
+        Self::new(Nvidia::open(ordinal, kept)?.join(seat)?)
     }
 }
 
@@ -99,12 +110,23 @@ impl Nvidia {
             context,
             stream,
             begins_early: major >= 9,
+            group: None,
             arch,
             kept,
             is_recording: Cell::new(false),
             modules: RefCell::default(),
             products,
         })
+    }
+
+    /// Takes a seat in a group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// A missing library, or ranks that do not meet.
+    pub fn join(mut self, seat: Seat) -> Result<Self, CardError> {
+        self.bind()?;
+        self.group = Some((Connection::new(&self.stream, seat)?, seat.ranks));
+        Ok(self)
     }
 
     /// Bytes of memory that are free, and all there are.
@@ -290,6 +312,20 @@ impl Driver for Nvidia {
 
     fn play(&self, graph: &Recording) -> Result<(), OpsError> {
         Ok(graph.0.launch().map_err(failed("playing back a step"))?)
+    }
+
+    fn ranks(&self) -> usize {
+        self.group.as_ref().map_or(1, |(_, ranks)| *ranks)
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        self.bind()?;
+        match &self.group {
+            None => Ok(()),
+            // SAFETY: the caller's duty.
+            Some((connection, _)) => Ok(unsafe { connection.sum(address, count) }?),
+        }
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]
