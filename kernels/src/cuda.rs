@@ -15,6 +15,7 @@ mod group;
 mod measure;
 mod memory;
 mod nvidia;
+mod pinned;
 pub mod plan;
 mod recorded;
 mod sampler;

@@ -12,6 +12,7 @@ use super::recorded::Recorder;
 use super::source::Unit;
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -405,7 +406,7 @@ impl<D: Driver> Ops for Card<D> {
         cache.page_bytes()
     }
 
-    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<HostBytes, OpsError> {
         cache.save(&self.driver, pages)
     }
 

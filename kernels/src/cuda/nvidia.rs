@@ -10,7 +10,9 @@ use super::driver::{Arg, Driver, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
 use super::group::{Connection, Seat};
+use super::pinned::Pool;
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
 use cudarc::driver::{
@@ -39,6 +41,7 @@ pub struct Nvidia {
     /// Given up before the stream is.
     group: Option<(Connection, usize)>,
     products: Products,
+    pinned: Pool,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
     kept: Option<PathBuf>,
@@ -111,6 +114,7 @@ impl Nvidia {
             stream,
             begins_early: major >= 9,
             group: None,
+            pinned: Pool::default(),
             arch,
             kept,
             is_recording: Cell::new(false),
@@ -251,6 +255,10 @@ impl Driver for Nvidia {
         self.wait()?;
         self.stream.memcpy_dtoh(&piece, bytes).map_err(failed("copying from the card"))?;
         Ok(self.stream.synchronize().map_err(failed("waiting for the card"))?)
+    }
+
+    fn host(&self, bytes: usize) -> HostBytes {
+        self.pinned.take(&self.context, bytes)
     }
 
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {
