@@ -5,7 +5,7 @@ use super::maker::{Local, Make};
 use super::opening::LocalError;
 use super::thread::{Command, Heard, Speaker};
 use legwork_engine::{Engine, EngineLimits, Reason, Request, RequestId, Sampling, SessionId};
-use legwork_kernels::{Batch, OpsError};
+use legwork_kernels::{Batch, HostBytes, OpsError};
 use legwork_model::{Forward, ModelError, ModelLimits};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,8 +120,8 @@ impl Forward for Double {
         Ok(())
     }
 
-    fn save_pages(&mut self, _pages: &[u32]) -> Result<Vec<u8>, ModelError> {
-        Ok(Vec::new())
+    fn save_pages(&mut self, _pages: &[u32]) -> Result<HostBytes, ModelError> {
+        Ok(Vec::new().into())
     }
 
     fn load_pages(&mut self, _pages: &[u32], _bytes: &[u8]) -> Result<(), ModelError> {

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 const PROCESSOR_STEP_ROWS: usize = 512;
 /// On a card, whose products are whole only with many.
 const CARD_STEP_ROWS: usize = 2_048;
-/// A step of more milliseconds than this is taken for one that hangs: on a card, and on the processor, where hundreds of
-/// rows of a large model take minutes.
-const CARD_STEP_MAX_MS: u64 = 60_000;
+/// A step of more milliseconds than this is taken for one that hangs: on a card, whose driver gives up waiting later, and on
+/// the processor, where hundreds of rows of a large model take minutes.
+const CARD_STEP_MAX_MS: u64 = 30_000;
 const PROCESSOR_STEP_MAX_MS: u64 = 600_000;
 
 /// How a model is opened.

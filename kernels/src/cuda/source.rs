@@ -52,6 +52,11 @@ impl Unit {
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
+    /// A kernel that fails.
+    pub fn fault() -> Self {
+        Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
+    }
+
     /// The sampler.
     pub fn sample() -> Self {
         Self { file: "sample.cu", text: include_str!("sample.cu"), defines: Vec::new(), kernels: &["sample"] }
