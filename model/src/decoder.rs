@@ -8,6 +8,8 @@ mod rope;
 mod share;
 mod size;
 
+pub use share::Share;
+
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
 use crate::forward::{Forward, ModelLimits, Next};
