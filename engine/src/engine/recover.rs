@@ -5,6 +5,7 @@ use super::Engine;
 use crate::request::Request;
 use crate::sequence::Sequence;
 use legwork_model::Forward;
+use std::collections::VecDeque;
 
 impl<M: Forward> Engine<M> {
     /// Takes out the requests of which nothing has been drawn, as they were submitted, those first that came first. They get no
@@ -12,9 +13,10 @@ impl<M: Forward> Engine<M> {
     /// the device has failed.
     pub fn take_undrawn(&mut self) -> Vec<Request> {
         let mut undrawn: Vec<Sequence> = self.running.extract_if(.., |sequence| sequence.drawn() == 0).collect();
-        let (waiting, begun) = std::mem::take(&mut self.waiting).into_iter().partition(|one: &Sequence| one.drawn() == 0);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (unbegun, begun): (VecDeque<Sequence>, _) = waiting.partition(|sequence| sequence.drawn() == 0);
         self.waiting = begun;
-        undrawn.extend::<Vec<Sequence>>(waiting);
+        undrawn.extend(unbegun);
         undrawn
             .into_iter()
             .map(|sequence| {
