@@ -12,6 +12,8 @@ mod endpoint;
 mod gauges;
 mod maker;
 mod memory;
+#[cfg(all(test, feature = "cuda"))]
+mod on_card;
 mod opening;
 mod replicas;
 mod routing;

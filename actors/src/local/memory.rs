@@ -15,6 +15,9 @@ const RESERVE_BYTES: std::ops::RangeInclusive<u64> = (512 << 20)..=(4 << 30);
 /// Bytes of a number on a card (bf16) and on the processor (`f32`).
 const CARD_VALUE_BYTES: u64 = 2;
 const PROCESSOR_VALUE_BYTES: u64 = 4;
+/// Pages of a card's cache where none are given, at most: 8 million tokens. Beyond that the engine's tables cost more than
+/// pages of so small a model are worth.
+const DEFAULT_PAGES_MAX: u64 = 1 << 17;
 /// Pages of a cache at most: slots of tokens are numbers of 32 bits.
 const PAGES_MAX: u64 = u32::MAX as u64 / PAGE_TOKENS as u64;
 
@@ -48,7 +51,7 @@ impl MemoryPlan {
         let buffers = config.step_values(settings.step_rows()) * CARD_VALUE_BYTES;
         let reserve = (free / RESERVE_SHARE).clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end());
         let left = free.saturating_sub(weights.saturating_add(buffers).saturating_add(reserve));
-        let cache = settings.cache_mib.map_or(left, mebibytes);
+        let cache = settings.cache_mib.map_or(left.min(DEFAULT_PAGES_MAX * page), mebibytes);
         if cache > left || left < page {
             let least = cache.max(page);
             return Err(LocalError::CardMemory { free, weights, buffers, reserve, cache: least, left });
@@ -129,6 +132,13 @@ mod tests {
         let given = on_card(LocalSettings { cache_mib: Some(1_024), ..LocalSettings::default() }, 138 * GIB).unwrap();
         assert_eq!(given.pages as u64, GIB / plan.page);
         assert!(given.to_string().contains("113 pages, 7232 tokens"), "{given}");
+    }
+
+    #[test]
+    fn a_small_model_leaves_most_of_a_large_card_alone() {
+        let settings = LocalSettings { device: "cuda".parse().unwrap(), ..LocalSettings::default() };
+        let plan = MemoryPlan::on_card(&tiny(), &settings, 138 * GIB).unwrap();
+        assert_eq!(plan.pages as u64, DEFAULT_PAGES_MAX, "{plan}");
     }
 
     #[test]
