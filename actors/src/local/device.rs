@@ -147,7 +147,9 @@ mod tests {
     #[test]
     fn a_word_that_names_no_device_is_told_what_would() {
         let long = format!("cuda:{}", (0..65).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
-        for word in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:+1", "cuda:1,", "cuda: 1", "cuda:99999", "cuda:1,1", &long] {
+        for word in
+            ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:+1", "cuda:1,", "cuda: 1", "cuda:99999", "cuda:1,1", &long]
+        {
             let error = word.parse::<Device>().unwrap_err().to_string();
             assert!(error.contains("expected cpu, cuda, cuda:N"), "{error}");
             assert!(error.len() < 250, "{error}");

@@ -137,7 +137,11 @@ pub(super) fn ask(id: u64, session: Option<u128>, max_new: usize) -> (Request, S
     let sampling = Sampling { max_new, ..Sampling::default() };
     let session = session.map(SessionId);
     let (speaker, heard) = mpsc::unbounded_channel();
-    (Request { id: RequestId(id), prompt: vec![1, 2, 3], sampling, deadline_ms: None, session }, speaker, Listener(heard))
+    (
+        Request { id: RequestId(id), prompt: vec![1, 2, 3], sampling, deadline_ms: None, session },
+        speaker,
+        Listener(heard),
+    )
 }
 
 pub(super) fn command((request, speaker, listener): (Request, Speaker, Listener)) -> (Command, Listener) {

@@ -73,11 +73,7 @@ impl Maker {
             let tokens = plan.tokens();
             tracing::warn!(%model, device = %self.place, context, tokens, "the cache holds less than one whole context");
         }
-        DecoderSettings {
-            pages: plan.pages,
-            rows_max: self.settings.step_rows(),
-            context_max: self.settings.context,
-        }
+        DecoderSettings { pages: plan.pages, rows_max: self.settings.step_rows(), context_max: self.settings.context }
     }
 }
 

@@ -143,7 +143,9 @@ mod tests {
 
     #[test]
     fn a_card_that_is_too_small_is_told_in_numbers() {
-        for (free, cache_mib) in [(4 * GIB, None), (0, None), (138 * GIB, Some(200 << 10)), (16 * GIB, Some(usize::MAX))] {
+        for (free, cache_mib) in
+            [(4 * GIB, None), (0, None), (138 * GIB, Some(200 << 10)), (16 * GIB, Some(usize::MAX))]
+        {
             let error = on_card(LocalSettings { cache_mib, ..LocalSettings::default() }, free).unwrap_err();
             let free = format!("{} MiB free", free >> 20);
             assert!(error.contains(&free) && error.contains("weights take 7672 MiB"), "{error}");

@@ -149,7 +149,9 @@ pub enum LocalError {
         device: Device,
     },
     /// A card that is not there.
-    #[error("device is {device}, and there are {cards} cards of NVIDIA here; name others, install NVIDIA's driver, or use cpu")]
+    #[error(
+        "device is {device}, and there are {cards} cards of NVIDIA here; name others, install NVIDIA's driver, or use cpu"
+    )]
     NoSuchCard {
         /// As configured.
         device: Device,

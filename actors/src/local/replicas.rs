@@ -48,7 +48,8 @@ impl Replicas {
             pages: one.pages.min(other.pages),
             ..one
         };
-        let limits = all.into_iter().reduce(least).ok_or_else(|| LocalError::Thread("no device was named".to_owned()))?;
+        let limits =
+            all.into_iter().reduce(least).ok_or_else(|| LocalError::Thread("no device was named".to_owned()))?;
         Ok((Self { routing: Mutex::new(Routing::new(threads.len())), threads, clock }, limits))
     }
 

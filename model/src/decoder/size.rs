@@ -46,9 +46,10 @@ mod tests {
             let Ok(config) = files.decoder() else { continue };
             let rest = files.weights.rest();
             let head = "lm_head.weight";
-            let values = rest.iter().filter(|name| !(config.tied && **name == head)).map(|name| {
-                files.weights.shape(name).unwrap().iter().map(|count| *count as u64).product::<u64>()
-            });
+            let values = rest
+                .iter()
+                .filter(|name| !(config.tied && **name == head))
+                .map(|name| files.weights.shape(name).unwrap().iter().map(|count| *count as u64).product::<u64>());
             assert_eq!(config.weight_values(), values.sum::<u64>(), "{}", folder.display());
             assert!(config.step_values(2) > config.step_values(1));
             counted += 1;

@@ -95,7 +95,9 @@ pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
         drop(files);
         let (text, served): (String, Arc<dyn TextModel>) = if embeds {
             if args.device.is_cards() {
-                return Err(format!("{} embeds, which the processor does: leave --device out", args.path.display()).into());
+                return Err(
+                    format!("{} embeds, which the processor does: leave --device out", args.path.display()).into()
+                );
             }
             let embedder = LocalEmbedder::open(&args.path, EmbedSettings::default())?;
             let text = format!("{}: vectors of {} numbers", args.path.display(), embedder.dimension());

@@ -42,7 +42,10 @@ async fn turns_of_a_session_go_to_one_replica_and_sessions_spread() {
     assert_eq!(homes, [0, 1, 0, 1, 0, 1, 0, 1, 1, 0]);
     assert_eq!((replicas.gauges().finished, replicas.gauges().pages), (10, 512), "all as one");
     let each = replicas.each();
-    assert_eq!(each.iter().map(|one| (&*one.device, one.gauges.finished)).collect::<Vec<_>>(), [("cuda:0", 5), ("cuda:1", 5)]);
+    assert_eq!(
+        each.iter().map(|one| (&*one.device, one.gauges.finished)).collect::<Vec<_>>(),
+        [("cuda:0", 5), ("cuda:1", 5)]
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 use super::super::double::{Act, Listener, Making, Plan, ask, command, maker, waiting};
+use super::life::RESTARTS;
 use super::*;
 use std::sync::Arc;
 
