@@ -10,12 +10,19 @@ use legwork_engine::{Engine, EngineLimits, Reason};
 use legwork_kernels::{Batch, Cuda, DrawRules, HostBytes};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, Next};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 const STEP_MAX_MS: u64 = 30_000;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3")
+}
+
+/// The folder that keeps kernels while these tests run.
+fn kernels() -> Option<PathBuf> {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    Some(FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path().to_path_buf())
 }
 
 /// Whether there are so many cards; says so where there are not.
@@ -32,6 +39,7 @@ fn speaker(device: &str) -> Arc<LocalModel> {
         device: device.parse().unwrap(),
         cache_mib: Some(64),
         template: TemplateChoice::Qwen3,
+        kernels: kernels(),
         ..LocalSettings::default()
     };
     LocalModel::open(&golden(), settings, Clock::system()).unwrap()
@@ -149,7 +157,7 @@ async fn an_engine_gets_over_a_card_that_fails_and_nobody_who_waits_is_lost() {
     let make: Make = Box::new(move || {
         let mut files = ModelFiles::open(&golden())?;
         let config = files.decoder()?.clone();
-        let card = Cuda::open(0, None).map_err(ModelError::from)?;
+        let card = Cuda::open(0, kernels()).map_err(ModelError::from)?;
         let settings = DecoderSettings { pages: 64, rows_max: 256, context_max: 300 };
         let decoder = Decoder::load(card, &config, &mut files.weights, settings)?;
         let failing: Box<dyn Forward + Send> =
@@ -189,9 +197,9 @@ fn what_an_engine_held_on_a_card_is_free_again_when_it_is_dropped() {
         return;
     }
     let tokenizer = Tokenizer::open(&golden().join("tokenizer.json")).unwrap();
-    let settings = LocalSettings { device: "cuda".parse().unwrap(), ..LocalSettings::default() };
+    let settings = LocalSettings { device: "cuda".parse().unwrap(), kernels: kernels(), ..LocalSettings::default() };
     let maker = Maker { path: golden(), settings, tokenizer, place: Place::Card(0) };
-    let card = Cuda::open(0, None).unwrap();
+    let card = Cuda::open(0, kernels()).unwrap();
     let free_mib = || card.driver().memory().unwrap().0 >> 20;
     let before = free_mib();
     for _ in 0..3 {
