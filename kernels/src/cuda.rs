@@ -11,6 +11,7 @@ mod compile;
 pub mod driver;
 mod error;
 mod gemm;
+pub mod linear;
 mod measure;
 mod memory;
 mod nvidia;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use legwork_kernels::Heads;
+use legwork_kernels::cuda::linear::{Form, MAX_ROWS};
 use legwork_kernels::cuda::plan::Fast;
 use legwork_kernels::cuda::source::Unit;
 use legwork_kernels::cuda::{Arch, compile, compiler_version};
@@ -23,6 +24,11 @@ fn units() -> Vec<Unit> {
             if !units.contains(&unit) {
                 units.push(unit);
             }
+        }
+    }
+    for unit in (1..=MAX_ROWS).filter_map(Form::of).map(Unit::linear) {
+        if !units.contains(&unit) {
+            units.push(unit);
         }
     }
     units

@@ -6,6 +6,7 @@
 use super::attention::{Attention, Place};
 use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
+use super::linear::{Few, Layout};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::source::Unit;
@@ -28,6 +29,7 @@ pub struct Card<D: Driver> {
     pub(super) attention: RefCell<HashMap<Fast, Attention<D>>>,
     step: RefCell<Step<D>>,
     ids: RefCell<Growing<D>>,
+    few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
 
@@ -66,6 +68,7 @@ impl<D: Driver> Card<D> {
             attention: RefCell::default(),
             step: RefCell::new(Step::new()),
             ids: RefCell::new(Growing::new()),
+            few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
         })
     }
@@ -241,7 +244,10 @@ impl<D: Driver> Ops for Card<D> {
         // SAFETY: the addresses are those of buffers of these shapes, as checked above.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.product(&product)
+            match Layout::of(&product) {
+                Some(layout) => self.few.borrow_mut().run(&self.driver, &product, layout),
+                None => self.driver.product(&product),
+            }
         }
     }
 

@@ -73,10 +73,33 @@ DEVICE u64 from_lane_xor(u64 value, u32 mask) { return __shfl_xor_sync(EVERYONE,
 DEVICE u64 from_lane_below(u64 value, u32 distance) { return __shfl_up_sync(EVERYONE, value, distance); }
 DEVICE void add_shared(u64* to, u64 value) { atomicAdd(to, value); }
 
+// Whether this block is the last of `count` to come here: what the others wrote before may then be read with `of_others`. The
+// ticket is zero before and after. All threads of a block come, at most once in a kernel.
+DEVICE bool last_to_arrive(u32* ticket, u32 count) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(ticket, 1) == count - 1;
+        if (last) *ticket = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
+DEVICE float of_others(const float* from) { return __ldcg(from); }
+
 // Starts to copy 16 bytes into shared memory; zeros where `real` is false.
 DEVICE void start_copy(void* to, const void* from, bool real) {
     u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
+}
+
+// The same of weights, of which each byte is read once: half a line asks for the whole of it.
+DEVICE void start_weights(void* to, const void* from, bool real) {
+    u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
 }
 
 DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }

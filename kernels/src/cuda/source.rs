@@ -2,6 +2,7 @@
 //!
 //! It refuses to know compilers and cards.
 
+use super::linear::Form;
 use super::plan::{SPLIT_TOKENS, TILE_WARPS};
 
 /// What only a card has; an emulator puts its own in this place.
@@ -52,6 +53,18 @@ impl Unit {
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
+    /// Products of few rows.
+    pub fn linear(form: Form) -> Self {
+        let Form { row_tiles, across, along, stages } = form;
+        let defines = vec![
+            ("ROW_TILES", row_tiles as u32),
+            ("ACROSS", across as u32),
+            ("ALONG", along as u32),
+            ("STAGES", stages as u32),
+        ];
+        Self { file: "linear.cu", text: include_str!("linear.cu"), defines, kernels: &["linear"] }
+    }
+
     /// The sampler.
     pub fn sample() -> Self {
         Self { file: "sample.cu", text: include_str!("sample.cu"), defines: Vec::new(), kernels: &["sample"] }
@@ -74,8 +87,9 @@ mod tests {
 
     #[test]
     fn a_unit_names_exactly_its_kernels() {
-        let units =
-            [Unit::rows(), Unit::rotate(), Unit::plain(), Unit::decode(64, 2), Unit::prefill(64, 2), Unit::sample()];
+        let few = Unit::linear(Form::of(1).unwrap());
+        let (decode, prefill) = (Unit::decode(64, 2), Unit::prefill(64, 2));
+        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few];
         for unit in units {
             let found: Vec<&str> = unit
                 .text

@@ -261,6 +261,19 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
 }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
 
+// Blocks come one after the other.
+DEVICE bool last_to_arrive(u32* ticket, u32 count) {
+    static bool last;
+    emulator::meet(emulator::block);
+    if (threadIdx.x == 0) {
+        last = ++*ticket == count;
+        if (last) *ticket = 0;
+    }
+    emulator::meet(emulator::block);
+    return last;
+}
+DEVICE float of_others(const float* from) { return *from; }
+
 DEVICE void copy_now(const emulator::Copy& copy) {
     copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
 }
@@ -269,6 +282,7 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
     if (emulator::eager) copy_now(copy);
     else emulator::threads[emulator::current].open.push_back(copy);
 }
+DEVICE void start_weights(void* to, const void* from, bool real) { start_copy(to, from, real); }
 DEVICE void end_group() {
     emulator::Thread& thread = emulator::threads[emulator::current];
     thread.groups.push_back(std::move(thread.open));
