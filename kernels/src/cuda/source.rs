@@ -65,6 +65,11 @@ impl Unit {
         Self { file: "linear.cu", text: include_str!("linear.cu"), defines, kernels: &["linear"] }
     }
 
+    /// A kernel that fails.
+    pub fn fault() -> Self {
+        Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
+    }
+
     /// The sampler.
     pub fn sample() -> Self {
         Self { file: "sample.cu", text: include_str!("sample.cu"), defines: Vec::new(), kernels: &["sample"] }
