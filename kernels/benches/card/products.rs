@@ -114,32 +114,22 @@ pub(super) fn layouts(table: &Table<'_>) {
     let mut few = Few::new();
     for (name, outputs, inputs) in SHAPES {
         let sets = Sets::new(driver, outputs, inputs, 64);
-        for (rows, row_tiles) in [(1, 1), (8, 1), (16, 2)] {
-            for (across, along, stages, splits) in [
-                (1, 8, 3, 1),
-                (1, 8, 4, 1),
-                (1, 8, 4, 2),
-                (1, 8, 6, 1),
-                (1, 16, 4, 1),
-                (2, 4, 4, 1),
-                (2, 4, 4, 2),
-                (2, 4, 4, 4),
-                (2, 8, 3, 2),
-                (4, 2, 4, 2),
-                (4, 2, 4, 4),
-                (4, 2, 4, 8),
-                (4, 4, 3, 4),
-            ] {
-                let form = Form { row_tiles, across, along, stages };
-                let tiles = outputs.div_ceil(16 * across);
-                // What has many tiles needs no parts.
-                if splits > 1 && (tiles > 320 || tiles * splits > 640) {
+        for rows in [1_usize, 8, 16] {
+            for (stages, blocks) in [(3, 132), (4, 132), (5, 132), (4, 264), (3, 264)] {
+                let form = Form::Few { row_tiles: rows.div_ceil(8), stages };
+                let what = format!("{name}, {rows} rows, {stages} stages, {blocks} blocks");
+                sets.line(table, &what, rows, |product| sets.by_us(&mut few, product, Layout { form, blocks }));
+            }
+        }
+        for rows in [16_usize, 32, 64] {
+            for (stages, splits) in [(3, 1), (4, 1), (3, 2), (4, 2), (3, 4), (4, 4), (3, 8), (4, 8)] {
+                let blocks = outputs.div_ceil(128);
+                if splits > 1 && blocks * splits > 400 {
                     continue;
                 }
-                let what = format!("{name}, {rows} rows, {across} x {along}, {stages} stages, {splits} parts");
-                sets.line(table, &what, rows, |product| {
-                    sets.by_us(&mut few, product, Layout { form, tiles, splits });
-                });
+                let form = Form::Wide { row_tiles: rows.div_ceil(8), stages, splits };
+                let what = format!("{name}, {rows} rows, wide, {stages} stages, {splits} parts");
+                sets.line(table, &what, rows, |product| sets.by_us(&mut few, product, Layout { form, blocks }));
             }
         }
     }
