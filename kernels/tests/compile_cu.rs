@@ -30,7 +30,8 @@ fn units() -> Vec<Unit> {
     for rows in [1, 16, 32, MAX_ROWS] {
         for outputs in [2_560, 6_144, 19_456] {
             let shape = (0, 2_560);
-            let product = Product { rows, inputs: 2_560, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
+            let product =
+                Product { rows, inputs: 2_560, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
             let unit = Unit::linear(Layout::of(&product).unwrap().form);
             if !units.contains(&unit) {
                 units.push(unit);
