@@ -14,6 +14,8 @@ use legwork_kernels::cuda::linear::{Few, Layout};
 const POISON: u16 = 0x7fc1;
 /// Rounding to bf16 once costs up to 2^-8 of a value; sums of terms in `f32` nearly nothing beside it.
 const TOLERANCE: f64 = 4e-3;
+/// A library rounds twice where there is a bias.
+const LIBRARY_TOLERANCE: f64 = 8e-3;
 
 /// Rows at a stride, with poison between them and behind the last; reserved with what lies behind it.
 fn strided(values: &[f32], width: usize, stride: usize) -> Vec<u8> {
@@ -55,9 +57,11 @@ fn one<D: Driver>(
         bias: with_bias.then(|| driver.address(&of_bias)),
         out: (driver.address(&of_out), strides[2]),
     };
+    let layout = Layout::of(&product);
+    let tolerance = if layout.is_some() { TOLERANCE } else { LIBRARY_TOLERANCE };
     // SAFETY: the addresses are those of memory that was made for such matrices above.
     unsafe {
-        match Layout::of(&product) {
+        match layout {
             Some(layout) => few.run(driver, &product, layout),
             None => driver.product(&product),
         }
@@ -77,7 +81,7 @@ fn one<D: Driver>(
             let got = f64::from(bf16::from_bits(*got).to_f32());
             let off = (got - expected).abs();
             assert!(
-                off <= TOLERANCE * expected.abs().max(1.0),
+                off <= tolerance * expected.abs().max(1.0),
                 "{rows} rows of {inputs} to {outputs}, row {row}, output {output}: expected {expected}, got {got}"
             );
         }
