@@ -105,10 +105,10 @@ impl Layout {
 
     /// That of more rows.
     pub fn tiles(product: &Product) -> Option<Self> {
-        let (output_tiles, splits_max) = match product.outputs {
-            0..=NARROW_OUTPUTS => (1, NARROW_SPLITS),
-            ..=SPLIT_OUTPUTS => (2, SPLITS),
-            _ => (2, 1),
+        let (output_tiles, splits_max) = if product.outputs <= NARROW_OUTPUTS {
+            (1, NARROW_SPLITS)
+        } else {
+            (2, if product.outputs <= SPLIT_OUTPUTS { SPLITS } else { 1 })
         };
         let long = |splits: &usize| *splits == 1 || product.inputs / splits >= TERMS_MIN;
         let splits = [8, 4, 2, 1].into_iter().find(|splits| *splits <= splits_max && long(splits))?;
