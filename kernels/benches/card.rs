@@ -33,9 +33,10 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    let parts: [(&str, fn(&Table<'_>)); 6] = [
+    let parts: [Part; 7] = [
         ("rows", row_by_row),
         ("products", products::products),
+        ("layers", products::layers),
         ("layouts", products::layouts),
         ("decoding", decoding),
         ("prefill", prefill),
@@ -47,6 +48,9 @@ fn main() {
         }
     }
 }
+
+/// A part of the table, by its name.
+type Part = (&'static str, fn(&Table<'_>));
 
 struct Table<'a> {
     card: &'a Cuda,

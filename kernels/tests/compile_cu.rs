@@ -27,11 +27,10 @@ fn units() -> Vec<Unit> {
             }
         }
     }
-    for rows in [1, 16, 32, MAX_ROWS] {
-        for outputs in [2_560, 6_144, 19_456] {
-            let shape = (0, 2_560);
-            let product =
-                Product { rows, inputs: 2_560, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
+    for rows in [1, 2, 8, MAX_ROWS] {
+        for (inputs, outputs) in [(2_560, 6_144), (2_560, 19_456), (4_096, 2_560), (9_728, 2_560)] {
+            let shape = (0, inputs);
+            let product = Product { rows, inputs, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
             let unit = Unit::linear(Layout::of(&product).unwrap().form);
             if !units.contains(&unit) {
                 units.push(unit);

@@ -103,28 +103,22 @@ DEVICE float of_block(const float* from, u32 block) {
     return value;
 }
 
-// Of which of two tickets this block is the last of so many to come: bits 0 and 1. What the others wrote before may then be read
-// with `of_others`. Tickets are zero before and after; one of a single block is not touched. All threads of a block come,
-// and once in a kernel.
-DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
-    __shared__ bool last[2];
+// Whether this block is the last of `count` to come here: what the others wrote before may then be read with `of_others`. The
+// ticket is zero before and after. All threads of a block come, and once in a kernel.
+DEVICE bool last_to_arrive(u32* ticket, u32 count) {
+    __shared__ bool last;
     __syncthreads();
-    if (threadIdx.x < 2) {
-        u32 *ticket = threadIdx.x ? second : first, count = threadIdx.x ? second_count : first_count;
-        last[threadIdx.x] = false;
-        if (count > 1) {
-            __threadfence();
-            last[threadIdx.x] = atomicAdd(ticket, 1) == count - 1;
-            __threadfence();
-            if (last[threadIdx.x]) *ticket = 0;
-        }
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(ticket, 1) == count - 1;
+        __threadfence();
+        if (last) *ticket = 0;
     }
     __syncthreads();
-    return last[0] | (u32)last[1] << 1;
+    return last;
 }
 
 DEVICE float of_others(const float* from) { return __ldcg(from); }
-DEVICE float4 of_others(const float4* from) { return __ldcg(from); }
 
 // Starts to copy 16 bytes into shared memory; zeros where `real` is false.
 DEVICE void start_copy(void* to, const void* from, bool real) {
@@ -136,6 +130,17 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
 DEVICE void start_weights(void* to, const void* from, bool real) {
     u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
+}
+
+// Sixteen bytes of weights that are read once; zeros where `real` is false.
+DEVICE uint4 weights_once(const bf16* from, bool real) {
+    uint4 bits;
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        " @p ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+        : "l"(from), "r"((u32)real));
+    return bits;
 }
 
 DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }

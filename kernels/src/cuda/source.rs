@@ -53,18 +53,21 @@ impl Unit {
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
-    /// Products of up to 64 rows.
+    /// Products of few rows.
     pub fn linear(form: Form) -> Self {
+        let defined = |names: &[&'static str], values: &[usize]| {
+            names.iter().copied().zip(values.iter().map(|value| *value as u32)).collect()
+        };
         match form {
-            Form::Few { row_tiles, stages } => {
-                let defines = vec![("ROW_TILES", row_tiles as u32), ("STAGES", stages as u32)];
-                Self { file: "linear.cu", text: include_str!("linear.cu"), defines, kernels: &["linear"] }
+            Form::Vector { rows, chunks, parts } => {
+                let defines = defined(&["ROWS", "CHUNKS", "PARTS"], &[rows, chunks, parts]);
+                Self { file: "vector.cu", text: include_str!("vector.cu"), defines, kernels: &["vector"] }
             }
-            Form::Wide { row_tiles, stages, splits } => {
-                let values = [row_tiles, stages, splits].map(|value| value as u32);
-                let defines = ["ROW_TILES", "STAGES", "SPLITS"].into_iter().zip(values).collect();
-                let text = concat!(include_str!("sums.cu"), "\n", include_str!("linear_wide.cu"));
-                Self { file: "linear_wide.cu", text, defines, kernels: &["linear_wide"] }
+            Form::Tiles { row_tiles, output_tiles, stages, splits } => {
+                let names = ["ROW_TILES", "OUTPUT_TILES", "STAGES", "SPLITS"];
+                let defines = defined(&names, &[row_tiles, output_tiles, stages, splits]);
+                let text = concat!(include_str!("sums.cu"), "\n", include_str!("linear.cu"));
+                Self { file: "linear.cu", text, defines, kernels: &["linear"] }
             }
         }
     }
@@ -96,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_unit_names_exactly_its_kernels() {
-        let few = Unit::linear(Form::Few { row_tiles: 1, stages: 6 });
-        let wide = Unit::linear(Form::Wide { row_tiles: 8, stages: 4, splits: 1 });
+        let few = Unit::linear(Form::Tiles { row_tiles: 1, output_tiles: 1, stages: 4, splits: 8 });
+        let vector = Unit::linear(Form::Vector { rows: 1, chunks: 10, parts: 1 });
         let (decode, prefill) = (Unit::decode(64, 2), Unit::prefill(64, 2));
-        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few, wide];
+        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few, vector];
         for unit in units {
             let found: Vec<&str> = unit
                 .text

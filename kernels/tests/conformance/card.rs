@@ -83,6 +83,7 @@ fn splits_and_tiles_are_attention_on_an_emulated_card() {
 fn products_of_few_rows_are_sums_on_an_emulated_card() {
     with_emulated(|card| {
         few::products_of_few_rows_are_sums(card.driver(), &[2_568]);
+        few::vectors_are_sums_however_few_blocks_there_are(card.driver());
         few::a_product_is_the_same_each_time(card.driver(), &[[3, 64, 40], [16, 1_032, 40], [64, 2_056, 40]]);
     });
 }
@@ -91,6 +92,7 @@ fn products_of_few_rows_are_sums_on_an_emulated_card() {
 fn products_of_few_rows_are_sums_on_a_card() {
     with_card(|card| {
         few::products_of_few_rows_are_sums(card.driver(), &[2_568, 9_728]);
+        few::vectors_are_sums_however_few_blocks_there_are(card.driver());
         let shapes = [[1, 2_560, 1_000], [8, 9_728, 640], [16, 4_096, 640], [33, 2_560, 640], [64, 9_728, 640]];
         few::a_product_is_the_same_each_time(card.driver(), &shapes);
     });
