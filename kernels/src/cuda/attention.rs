@@ -3,10 +3,10 @@
 //! It refuses to know how a batch is laid out.
 
 use super::backend::Card;
-use super::batch::Step;
+use super::batch::{Partial, Step};
 use super::driver::{Arg, Driver, Shape};
 use super::memory::CardRows;
-use super::plan::{Fast, TILE_WARPS};
+use super::plan::{Fast, TILE_WARPS, decode_blocks};
 use super::source::Unit;
 use crate::ops::{Heads, OpsError};
 
@@ -16,6 +16,9 @@ pub(super) struct Attention<D: Driver> {
     combine: D::Kernel,
     prefill: D::Kernel,
 }
+
+/// Threads of a block of the decode kernel.
+const DECODE_THREADS: u32 = 256;
 
 impl<D: Driver> Clone for Attention<D> {
     fn clone(&self) -> Self {
@@ -98,10 +101,11 @@ impl<D: Driver> Card<D> {
         }
     }
 
-    /// Attention by the fast kernels, whose parts are put together at the end.
+    /// Attention by the fast kernels. Launches for a batch of single tokens depend on how many there are and on the card, not on
+    /// how far back they see.
     pub(super) fn attend_fast(&self, step: &mut Step<D>, place: &Place<'_, D>, fast: Fast) -> Result<(), OpsError> {
         let kernels = self.attention(fast)?;
-        let partial = step.partial(&self.driver, place.heads)?;
+        let partial = step.partial(&self.driver, place.heads, place.heads.query / fast.heads)?;
         self.attend_tiles(step, place, &kernels, fast, partial)?;
         self.attend_splits(step, place, &kernels, fast, partial)?;
         self.combine(step, place, &kernels, fast, partial)
@@ -113,7 +117,7 @@ impl<D: Driver> Card<D> {
         place: &Place<'_, D>,
         kernels: &Attention<D>,
         fast: Fast,
-        (sums, masses): (u64, u64),
+        partial: Partial,
     ) -> Result<(), OpsError> {
         if step.plan.tiles.is_empty() {
             return Ok(());
@@ -135,8 +139,8 @@ impl<D: Driver> Card<D> {
             out,
             out_stride,
             Arg::Word(place.heads.query as u32),
-            Arg::Address(sums),
-            Arg::Address(masses),
+            Arg::Address(partial.sums),
+            Arg::Address(partial.masses),
         ];
         // SAFETY: as `prefill` declares them; tiles are of rows and pages that `prepare` checked, its shared memory is what the
         // kernel was made with, and `partial` has room for every slot of the plan.
@@ -152,34 +156,35 @@ impl<D: Driver> Card<D> {
         place: &Place<'_, D>,
         kernels: &Attention<D>,
         fast: Fast,
-        (sums, masses): (u64, u64),
+        partial: Partial,
     ) -> Result<(), OpsError> {
         if step.plan.splits.is_empty() {
             return Ok(());
         }
         let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
         let query_heads = Arg::Word(place.heads.query as u32);
-        let grid = [step.plan.splits.len() as u32, (place.heads.query / fast.heads) as u32];
+        let grid = [decode_blocks(self.driver.multiprocessors()), 1];
         let args = [
             rows,
             stride,
             query_heads,
             Arg::Word(fast.group as u32),
             Arg::Address(step.at.splits),
-            Arg::Address(step.at.pages),
+            Arg::Address(step.at.joined),
             layer,
             page_stride,
             place.scale(),
             out,
             out_stride,
-            Arg::Address(sums),
-            Arg::Address(masses),
+            Arg::Address(partial.sums),
+            Arg::Address(partial.masses),
+            Arg::Address(partial.tickets),
         ];
-        // SAFETY: as `decode` declares them; splits are of rows and pages that `prepare` checked, and `partial` has room for
-        // every slot of the plan.
+        // SAFETY: as `decode` declares them; splits are of rows and pages that `prepare` checked, behind them come as many empty
+        // ones as blocks look at, and `partial` has room for every slot and ticket of the plan, whose tickets are zeros.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&kernels.decode, Shape { grid, threads: 128, shared_bytes: 0 }, &args)
+            self.driver.launch(&kernels.decode, Shape { grid, threads: DECODE_THREADS, shared_bytes: 0 }, &args)
         }
     }
 
@@ -189,15 +194,15 @@ impl<D: Driver> Card<D> {
         place: &Place<'_, D>,
         kernels: &Attention<D>,
         fast: Fast,
-        (sums, masses): (u64, u64),
+        partial: Partial,
     ) -> Result<(), OpsError> {
-        if step.plan.joined.is_empty() {
+        if step.plan.pieced.is_empty() {
             return Ok(());
         }
-        let grid = [step.plan.joined.len() as u32, place.heads.query as u32];
+        let grid = [step.plan.pieced.len() as u32, place.heads.query as u32];
         let ([out, out_stride], query_heads) = (place.out(), Arg::Word(place.heads.query as u32));
         let args =
-            [Arg::Address(step.at.joined), query_heads, Arg::Address(sums), Arg::Address(masses), out, out_stride];
+            [Arg::Address(step.at.pieced), query_heads, Arg::Address(partial.sums), Arg::Address(partial.masses), out, out_stride];
         // SAFETY: as `combine` declares them; its slots are those that the launches before fill.
         #[allow(unsafe_code)]
         unsafe {

@@ -5,7 +5,7 @@
 
 use super::driver::{Arg, Driver, Shape};
 use super::memory::Growing;
-use super::plan::{Fast, Plan};
+use super::plan::{Fast, Plan, decode_blocks};
 use crate::batch::{Batch, PAGE_TOKENS};
 use crate::ops::{Heads, OpsError, Rope};
 
@@ -24,6 +24,7 @@ pub(super) struct Step<D: Driver> {
     turned: Option<u64>,
     sums: Growing<D>,
     masses: Growing<D>,
+    tickets: Growing<D>,
 }
 
 /// Where its parts are.
@@ -34,8 +35,17 @@ pub(super) struct Places {
     pub(super) pages: u64,
     pub(super) splits: u64,
     pub(super) joined: u64,
+    pub(super) pieced: u64,
     pub(super) tiles: u64,
     pub(super) reaches: u64,
+}
+
+/// Where what is put together later is.
+#[derive(Clone, Copy)]
+pub(super) struct Partial {
+    pub(super) sums: u64,
+    pub(super) masses: u64,
+    pub(super) tickets: u64,
 }
 
 impl<D: Driver> Step<D> {
@@ -52,6 +62,7 @@ impl<D: Driver> Step<D> {
             turned: None,
             sums: Growing::new(),
             masses: Growing::new(),
+            tickets: Growing::new(),
         }
     }
 
@@ -83,17 +94,19 @@ impl<D: Driver> Step<D> {
             })
         }));
         let all_pages = part(&mut batch.pages.iter().copied());
-        let begins = self.plan.words(&mut words);
+        let taken = self.fast.map_or(1, |fast| heads.query / fast.heads);
+        let begins = self.plan.words(decode_blocks(driver.multiprocessors()).div_ceil(taken as u32) as usize, &mut words);
         let base = self.words.put(driver, "a batch", &words)?;
         let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;
         self.at = Places {
             positions: base,
             slots: at(slots),
             pages: at(all_pages),
-            splits: at(begins[0]),
-            joined: at(begins[1]),
-            tiles: at(begins[2]),
-            reaches: at(begins[3]),
+            splits: at(begins.splits),
+            joined: at(begins.joined),
+            pieced: at(begins.pieced),
+            tiles: at(begins.tiles),
+            reaches: at(begins.reaches),
         };
         self.of = Some((batch.clone(), heads, pages));
         Ok(())
@@ -137,11 +150,13 @@ impl<D: Driver> Step<D> {
         Ok(table)
     }
 
-    /// Room for the sums and masses of splits.
-    pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<(u64, u64), OpsError> {
-        let slots = self.plan.slots() * heads.query;
-        let sums = self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?;
-        let masses = self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?;
-        Ok((sums, masses))
+    /// Room for the sums and masses of splits and pieces, and for the tickets of rows, which are zeros.
+    pub(super) fn partial(&mut self, driver: &D, heads: Heads, blocks: usize) -> Result<Partial, OpsError> {
+        let slots = self.plan.slots * heads.query;
+        Ok(Partial {
+            sums: self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?,
+            masses: self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?,
+            tickets: self.tickets.at_least(driver, "tickets of rows", self.plan.joined.len() * blocks * size_of::<u32>())?,
+        })
     }
 }

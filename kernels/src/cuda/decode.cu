@@ -1,140 +1,332 @@
-//! Attention of single new tokens over a paged cache, split along the context (Flash-Decoding). A block takes one split of one
-//! sequence and HEADS query heads of one key head, so that keys and values are read once for all of them. Splits are of a
-//! fixed size, so that a row's result does not depend on its batch.
+//! Attention of single new tokens over a paged cache, split along the context (Flash-Decoding). As many blocks as a card runs at
+//! once go over items, an item being a split of one sequence for HEADS query heads of one key head, so that a launch depends on
+//! the card alone. A warp takes 16 tokens of an item at a time: scores are keys times queries and results are values times shares,
+//! by products of small matrices with the heads as their 8 columns. Keys and values go from memory to registers, 16 bytes a lane,
+//! in the places that the products want: which of a head's values meet at which step of a sum is arbitrary, so is their order in
+//! a result. The next tile, of the next item too, is on its way while one is computed on and while warps are put together.
 //!
 //! Floor: 4 DIM bytes of keys and values a token and key head, each read once; 4 DIM operations a query head and token, so
-//! with four heads a group 4 operations a byte: memory decides. Partial sums add 8 HEADS (DIM + 2) bytes a split of SPLIT
-//! tokens, for DIM 128 and HEADS 4 3 % of its 4 DIM SPLIT bytes.
+//! with four heads a group 4 operations a byte: memory decides. Sums of splits add 8 HEADS (DIM + 2) bytes a split of T tokens,
+//! written and read within L2: for DIM 128, HEADS 4 and T 256 3 % of its 4 DIM T bytes.
 //!
-//! Defines: DIM (a multiple of 8, DIM / 8 a power of two up to 32), HEADS (at most 8, a divisor of the group), SPLIT.
+//! Defines: DIM (64 or 128), HEADS (at most 8, a divisor of the group).
 
-#define THREADS 128
-#define WARPS (THREADS / 32)
-#define LANES (DIM / 8)        // that hold one token, 8 values each
-#define TOKENS (THREADS / LANES) // at a time
-#define AHEAD 4                // loads of a thread under way
+#define WARPS 8
+#define THREADS (32 * WARPS)
+#define TILE 16                // tokens of a warp at a time
+#define ROUND (TILE * WARPS)   // tokens of a block at a time
+#define OF_KEY (DIM / 32)      // 16-byte pieces of a token's key that a lane has
+#define OF_VALUE (DIM / 64)    // of a token's value
+#define AT_ONCE 8              // sums that a thread reads at once when splits are put together
 static const u32 ALONE = 0xffffffffu;
 
-// What a split is: its row, the first of its sequence's pages in `pages`, the tokens `begin..end`, and where its sums go.
+// What a split is: its row, its tokens, where its sums go, which entry of `joined` its row has, and its pages. One of no tokens is
+// behind the last.
 struct Split {
-    u32 row, first_page, begin, end, slot;
+    u32 row, tokens, slot, joined, pages[4];
 };
-
-DEVICE const bf16* token_of(const bf16* cache, u64 page_stride, const u32* pages, u32 kv_head, u32 value, u32 token) {
-    return cache + (size_t)pages[token / 64] * page_stride + ((size_t)(2 * kv_head + value) * 64 + token % 64) * DIM;
-}
-
-// Sums of splits that are alone go to `out`; the others' to `sums` `[slot][query head][DIM]`, with their greatest score (by
-// the power of two) and mass in `masses`.
-KERNEL(THREADS) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group, const Split* __restrict__ splits,
-                       const u32* __restrict__ all_pages, const bf16* __restrict__ cache, u64 page_stride, float scale,
-                       bf16* __restrict__ out, u32 out_stride, float* __restrict__ sums, float2* __restrict__ masses) {
-    begin();
-    __shared__ float scores[HEADS][SPLIT];
-    __shared__ float most[HEADS], mass[HEADS];
-    __shared__ float parts[WARPS][HEADS][DIM];
-    Split split = splits[blockIdx.x];
-    const u32* pages = all_pages + split.first_page;
-    u32 head = blockIdx.y * HEADS, kv_head = head / group, count = split.end - split.begin;
-    u32 lane = threadIdx.x % LANES, slice = threadIdx.x / LANES, warp = threadIdx.x / 32;
-
-    Eight query[HEADS];
-#pragma unroll
-    for (u32 h = 0; h < HEADS; ++h) {
-        query[h] = eight(qkv + (size_t)split.row * stride + (size_t)(head + h) * DIM + 8 * lane);
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) query[h].v[i] *= scale;
-    }
-    // All lanes go round equally often: they sum together.
-    for (u32 base = 0; base < count; base += AHEAD * TOKENS) {
-        uint4 keys[AHEAD];
-#pragma unroll
-        for (u32 j = 0; j < AHEAD; ++j) {
-            u32 token = min(base + j * TOKENS + slice, count - 1);
-            keys[j] = bits_of_eight(token_of(cache, page_stride, pages, kv_head, 0, split.begin + token) + 8 * lane);
-        }
-#pragma unroll
-        for (u32 j = 0; j < AHEAD; ++j) {
-            u32 token = base + j * TOKENS + slice;
-            Eight key = unpacked(keys[j]);
-#pragma unroll
-            for (u32 h = 0; h < HEADS; ++h) {
-                float dot = 0;
-#pragma unroll
-                for (u32 i = 0; i < 8; ++i) dot += query[h].v[i] * key.v[i];
-#pragma unroll
-                for (u32 mask = LANES / 2; mask > 0; mask >>= 1) dot += from_lane_xor(dot, mask);
-                if (lane == 0 && token < count) scores[h][token] = dot;
-            }
-        }
-    }
-    barrier();
-    for (u32 h = warp; h < HEADS; h += WARPS) {
-        float top = -INFINITY, sum = 0;
-        for (u32 token = threadIdx.x % 32; token < count; token += 32) top = fmaxf(top, scores[h][token]);
-        top = warp_max(top);
-        for (u32 token = threadIdx.x % 32; token < count; token += 32) {
-            float share = power_of_two(scores[h][token] - top);
-            scores[h][token] = share;
-            sum += share;
-        }
-        sum = warp_sum(sum);
-        if (threadIdx.x % 32 == 0) most[h] = top, mass[h] = sum;
-    }
-    barrier();
-    Eight mixed[HEADS];
-#pragma unroll
-    for (u32 h = 0; h < HEADS; ++h)
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) mixed[h].v[i] = 0;
-    for (u32 base = 0; base < count; base += AHEAD * TOKENS) {
-        uint4 values[AHEAD];
-#pragma unroll
-        for (u32 j = 0; j < AHEAD; ++j) {
-            u32 token = min(base + j * TOKENS + slice, count - 1);
-            values[j] = bits_of_eight(token_of(cache, page_stride, pages, kv_head, 1, split.begin + token) + 8 * lane);
-        }
-#pragma unroll
-        for (u32 j = 0; j < AHEAD; ++j) {
-            u32 token = base + j * TOKENS + slice;
-            Eight value = unpacked(values[j]);
-#pragma unroll
-            for (u32 h = 0; h < HEADS; ++h) {
-                float share = token < count ? scores[h][token] : 0.0f;
-#pragma unroll
-                for (u32 i = 0; i < 8; ++i) mixed[h].v[i] += share * value.v[i];
-            }
-        }
-    }
-#pragma unroll
-    for (u32 h = 0; h < HEADS; ++h)
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-#pragma unroll
-            for (u32 mask = LANES; mask < 32; mask <<= 1) mixed[h].v[i] += from_lane_xor(mixed[h].v[i], mask);
-            if (threadIdx.x % 32 < LANES) parts[warp][h][8 * lane + i] = mixed[h].v[i];
-        }
-    barrier();
-    for (u32 at = threadIdx.x; at < HEADS * DIM; at += THREADS) {
-        u32 h = at / DIM, d = at % DIM;
-        float sum = 0;
-#pragma unroll
-        for (u32 w = 0; w < WARPS; ++w) sum += parts[w][h][d];
-        if (split.slot == ALONE)
-            out[(size_t)split.row * out_stride + (size_t)(head + h) * DIM + d] = narrow(sum / mass[h]);
-        else
-            sums[((size_t)split.slot * query_heads + head + h) * DIM + d] = sum;
-    }
-    if (split.slot != ALONE && threadIdx.x < HEADS)
-        masses[(size_t)split.slot * query_heads + head + threadIdx.x] = make_float2(most[threadIdx.x], mass[threadIdx.x]);
-}
 
 // A row whose splits are to be put together: `count` slots from `first`.
 struct Joined {
     u32 row, first, count;
 };
 
-// Puts the splits of one row and head together, or the pieces of a tile's row, a block each. Floor: 4 (DIM + 2) bytes a split and head read once.
+// What a warp needs of a split: of the pages those of its tiles.
+struct Work {
+    u32 row, tokens, slot, joined, pages[2];
+};
+
+DEVICE Work work_of(const Split* all, u32 at, u32 warp) {
+    uint4 first = *reinterpret_cast<const uint4*>(all + at);
+    const u32* pages = all[at].pages + warp / (64 / TILE);
+    return Work{first.x, first.y, first.z, first.w, {pages[0], pages[ROUND / 64]}};
+}
+
+// Where the keys of this warp's tile of a round are, if it has one: the cache is that of the item's key head.
+DEVICE const bf16* tile_of(const Work& work, u32 round, u32 warp, const bf16* cache, u64 page_stride) {
+    if (round * ROUND + warp * TILE >= work.tokens) return nullptr;
+    return cache + (size_t)(round == 0 ? work.pages[0] : work.pages[1]) * page_stride + warp % (64 / TILE) * TILE * DIM;
+}
+
+// A lane's part of the keys of tokens `lane / 4` and 8 on.
+DEVICE void load_keys(uint4 (&keys)[2][OF_KEY], const bf16* tile, u32 lane) {
+    const bf16* from = tile + lane / 4 * DIM + 8 * (lane % 4);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half)
+#pragma unroll
+        for (u32 j = 0; j < OF_KEY; ++j) keys[half][j] = streamed(from + half * 8 * DIM + 32 * j);
+}
+
+// A lane's part of the values of tokens `2 (lane % 4)`, one on, and 8 on of both.
+DEVICE void load_values(uint4 (&values)[4][OF_VALUE], const bf16* tile, u32 lane) {
+    const bf16* from = tile + 64 * DIM + 2 * (lane % 4) * DIM + 8 * (lane / 4);
+#pragma unroll
+    for (u32 n = 0; n < 4; ++n)
+#pragma unroll
+        for (u32 j = 0; j < OF_VALUE; ++j) values[n][j] = streamed(from + (n % 2 + 8 * (n / 2)) * DIM + 64 * j);
+}
+
+// What a warp knows of an item so far; of heads `2 (lane % 4)` and one on: the greatest score (by the power of two), the mass of
+// this lane's tokens, and the mixed values `64 j + 8 (lane / 4) + 2 p` and one on, first of both heads, then of both.
+struct Mix {
+    float most[2], mass[2], values[OF_VALUE][4][4];
+};
+
+DEVICE void clear(Mix& mix) {
+#pragma unroll
+    for (u32 h = 0; h < 2; ++h) mix.most[h] = -INFINITY, mix.mass[h] = 0;
+#pragma unroll
+    for (u32 j = 0; j < OF_VALUE; ++j)
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p)
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) mix.values[j][p][i] = 0;
+}
+
+// Scores of tokens `lane / 4` (both heads) and 8 on. `queries` are rows of DIM + 32 values.
+DEVICE void score(float (&scores)[4], const uint4 (&keys)[2][OF_KEY], const bf16* queries, u32 lane) {
+    // Two sums, so that a product need not wait for the one before it.
+    float sums[2][4] = {};
+    const bf16* query = queries + min(lane / 4, (u32)HEADS - 1) * (DIM + 32) + 8 * (lane % 4);
+#pragma unroll
+    for (u32 j = 0; j < OF_KEY; ++j) {
+        uint4 a = keys[0][j], b = keys[1][j], q = bits_of_eight(query + 32 * j);
+        u32 first[4] = {a.x, b.x, a.y, b.y}, second[4] = {a.z, b.z, a.w, b.w};
+        multiply(sums[0], first, q.x, q.y);
+        multiply(sums[1], second, q.z, q.w);
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) scores[i] = sums[0][i] + sums[1][i];
+}
+
+// Makes scores shares, of which `tokens` from the tile's first on are real, and gives them back as columns of a product.
+DEVICE void weigh(Mix& mix, float (&scores)[4], u32 tokens, float scale, u32 (&shares)[2], u32 lane) {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) scores[i] = lane / 4 + 8 * (i / 2) < tokens ? scores[i] * scale : -INFINITY;
+    float kept[2];
+#pragma unroll
+    for (u32 h = 0; h < 2; ++h) {
+        float top = fmaxf(scores[h], scores[2 + h]);
+#pragma unroll
+        for (u32 mask = 4; mask < 32; mask <<= 1) top = fmaxf(top, from_lane_xor(top, mask));
+        // A tile has at least one token, so this is a number.
+        top = fmaxf(top, mix.most[h]);
+        kept[h] = power_of_two(mix.most[h] - top);
+        mix.most[h] = top;
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half) scores[2 * half + h] = power_of_two(scores[2 * half + h] - top);
+        mix.mass[h] = mix.mass[h] * kept[h] + scores[h] + scores[2 + h];
+    }
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) shares[half] = transposed(narrow2(scores[2 * half], scores[2 * half + 1]));
+#pragma unroll
+    for (u32 j = 0; j < OF_VALUE; ++j)
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p)
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) mix.values[j][p][i] *= kept[i % 2];
+}
+
+DEVICE u32 word_of(const uint4& bits, u32 p) { return p == 0 ? bits.x : p == 1 ? bits.y : p == 2 ? bits.z : bits.w; }
+
+DEVICE void mix_in(Mix& mix, uint4 (&values)[4][OF_VALUE], const u32 (&shares)[2], u32 tokens, u32 lane) {
+    // What is not there yet may hold anything, and zero times that must be zero.
+    if (tokens < TILE) {
+#pragma unroll
+        for (u32 n = 0; n < 4; ++n)
+            if (2 * (lane % 4) + n % 2 + 8 * (n / 2) >= tokens)
+#pragma unroll
+                for (u32 j = 0; j < OF_VALUE; ++j) values[n][j] = uint4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (u32 j = 0; j < OF_VALUE; ++j)
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p) {
+            u32 of[4];
+#pragma unroll
+            for (u32 n = 0; n < 4; ++n) of[n] = word_of(values[n][j], p);
+            // Two tokens each: of the lower value, of the upper one; then the tokens 8 on.
+            u32 pairs[4] = {(of[0] & 0xffff) | of[1] << 16, of[0] >> 16 | (of[1] & 0xffff0000u),
+                            (of[2] & 0xffff) | of[3] << 16, of[2] >> 16 | (of[3] & 0xffff0000u)};
+            multiply(mix.values[j][p], pairs, shares[0], shares[1]);
+        }
+}
+
+// What warps put together through.
+struct Room {
+    float sums[WARPS][HEADS][DIM + 8];
+    float2 masses[WARPS][HEADS]; // The greatest score, and the mass.
+    u32 last;
+};
+
+DEVICE void put(Room& room, Mix& mix, u32 warp, u32 lane) {
+#pragma unroll
+    for (u32 h = 0; h < 2; ++h) {
+#pragma unroll
+        for (u32 mask = 4; mask < 32; mask <<= 1) mix.mass[h] += from_lane_xor(mix.mass[h], mask);
+        u32 head = 2 * (lane % 4) + h;
+        if (head >= HEADS) continue;
+        if (lane < 4) room.masses[warp][head] = make_float2(mix.most[h], mix.mass[h]);
+#pragma unroll
+        for (u32 j = 0; j < OF_VALUE; ++j) {
+            float4* to = reinterpret_cast<float4*>(&room.sums[warp][head][64 * j + 8 * (lane / 4)]);
+#pragma unroll
+            for (u32 p = 0; p < 4; p += 2)
+                to[p / 2] = make_float4(mix.values[j][p][h], mix.values[j][p][2 + h], mix.values[j][p + 1][h],
+                                        mix.values[j][p + 1][2 + h]);
+        }
+    }
+}
+
+// Puts the splits of a row and of these heads together, in the order of their slots. `sums` and `masses` are those of the row's
+// first slot and first of these heads; `room` may be used.
+DEVICE void join(Room& room, u32 count, u32 query_heads, const float* sums, const float2* masses, bf16* out) {
+    constexpr u32 QUADS = HEADS * DIM / 4, MOST = THREADS / QUADS, TEAMS = MOST < WARPS ? MOST : WARPS;
+    for (u32 h = threadIdx.x / 32; h < HEADS; h += WARPS) {
+        float top = -INFINITY, mass = 0;
+        for (u32 i = threadIdx.x % 32; i < count; i += 32) {
+            float2 of = fresh(masses + (size_t)i * query_heads + h);
+            float more = fmaxf(top, of.x);
+            mass = mass * power_of_two(top - more) + of.y * power_of_two(of.x - more);
+            top = more;
+        }
+        float most = warp_max(top);
+        // A lane without a slot has no score: its mass is 0 times 0.
+        mass = warp_sum(mass * power_of_two(top - most));
+        if (threadIdx.x % 32 == 0) room.masses[0][h] = make_float2(most, mass);
+    }
+    barrier();
+    u32 quad = threadIdx.x % QUADS, team = threadIdx.x / QUADS, h = 4 * quad / DIM;
+    float4* parts = reinterpret_cast<float4*>(room.sums);
+    if (team < TEAMS) {
+        float most = room.masses[0][h].x;
+        float4 mixed = make_float4(0, 0, 0, 0);
+        for (u32 first = team; first < count; first += AT_ONCE * TEAMS) {
+            float4 sum[AT_ONCE];
+            float share[AT_ONCE];
+#pragma unroll
+            for (u32 n = 0; n < AT_ONCE; ++n) {
+                u32 i = first + n * TEAMS;
+                size_t at = (size_t)min(i, count - 1) * query_heads;
+                sum[n] = fresh(reinterpret_cast<const float4*>(sums + at * DIM) + quad);
+                share[n] = i < count ? power_of_two(fresh(masses + at + h).x - most) : 0.0f;
+            }
+#pragma unroll
+            for (u32 n = 0; n < AT_ONCE; ++n) {
+                mixed.x += share[n] * sum[n].x, mixed.y += share[n] * sum[n].y;
+                mixed.z += share[n] * sum[n].z, mixed.w += share[n] * sum[n].w;
+            }
+        }
+        parts[threadIdx.x] = mixed;
+    }
+    barrier();
+    if (team == 0) {
+        float4 sum = parts[quad];
+        for (u32 other = 1; other < TEAMS; ++other) {
+            float4 more = parts[other * QUADS + quad];
+            sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+        }
+        float mass = room.masses[0][h].y;
+        uint2 bits = {narrow2(sum.x / mass, sum.y / mass), narrow2(sum.z / mass, sum.w / mass)};
+        *reinterpret_cast<uint2*>(out + 4 * quad) = bits;
+    }
+}
+
+// Sums of splits that are alone go to `out`; the others' to `sums` `[slot][query head][DIM]`, with their greatest score (by
+// the power of two) and mass in `masses`. Whoever is the last of a row and its heads puts them together; `tickets` count
+// who has come, for each entry of `joined` and each HEADS heads, and are zeros before and after.
+KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group,
+                          const Split* __restrict__ splits, const Joined* __restrict__ joined, const bf16* __restrict__ cache,
+                          u64 page_stride, float scale, bf16* __restrict__ out, u32 out_stride, float* sums, float2* masses,
+                          u32* tickets) {
+    begin();
+    __shared__ __align__(16) bf16 queries[2][HEADS * (DIM + 32)];
+    __shared__ __align__(16) Room room;
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = query_heads / HEADS, item = blockIdx.x;
+    auto of_head = [&](u32 item) { return cache + (size_t)(item % blocks * HEADS / group) * 2 * 64 * DIM; };
+    auto fetch_queries = [&](const Work& work, u32 item, u32 into) {
+        const bf16* from = qkv + (size_t)work.row * stride + item % blocks * HEADS * DIM;
+        for (u32 at = threadIdx.x; at < HEADS * DIM / 8; at += THREADS)
+            start_copy(queries[into] + 8 * at / DIM * (DIM + 32) + 8 * at % DIM, from + 8 * at, true);
+        end_group();
+    };
+    Work work = work_of(splits, item / blocks, warp);
+    const bf16* tile = tile_of(work, 0, warp, of_head(item), page_stride);
+    uint4 keys[2][OF_KEY], values[4][OF_VALUE];
+    if (work.tokens == 0) return;
+    fetch_queries(work, item, 0);
+    if (tile != nullptr) load_keys(keys, tile, lane), load_values(values, tile, lane);
+    wait_for_groups<0>();
+    barrier();
+    Mix mix;
+    for (u32 turn = 0;; turn ^= 1) {
+        Work next = work_of(splits, (item + gridDim.x) / blocks, warp);
+        clear(mix);
+        u32 rounds = work.tokens > ROUND ? 2 : 1;
+        for (u32 round = 0; round < rounds; ++round) {
+            bool works = tile != nullptr;
+            u32 tokens = work.tokens - round * ROUND - warp * TILE;
+            float scores[4];
+            if (works) score(scores, keys, queries[turn], lane);
+            tile = round + 1 < rounds ? tile_of(work, round + 1, warp, of_head(item), page_stride)
+                                      : tile_of(next, 0, warp, of_head(item + gridDim.x), page_stride);
+            if (tile != nullptr) load_keys(keys, tile, lane);
+            if (round == 0 && next.tokens != 0) fetch_queries(next, item + gridDim.x, turn ^ 1);
+            if (works) {
+                u32 shares[2];
+                weigh(mix, scores, tokens, scale, shares, lane);
+                mix_in(mix, values, shares, tokens, lane);
+            }
+            if (tile != nullptr) load_values(values, tile, lane);
+        }
+        // Nobody reads any more what the item before was put together through.
+        barrier();
+        put(room, mix, warp, lane);
+        wait_for_groups<0>();
+        barrier();
+        u32 first_head = item % blocks * HEADS;
+        bool alone = work.slot == ALONE;
+        size_t at_slot = (size_t)work.slot * query_heads + first_head;
+        for (u32 at = 2 * threadIdx.x; at < HEADS * DIM; at += 2 * THREADS) {
+            u32 h = at / DIM, d = at % DIM;
+            float top = -INFINITY, mass = 0, first = 0, second = 0;
+#pragma unroll
+            for (u32 w = 0; w < WARPS; ++w) top = fmaxf(top, room.masses[w][h].x);
+#pragma unroll
+            for (u32 w = 0; w < WARPS; ++w) {
+                float share = power_of_two(room.masses[w][h].x - top);
+                float2 pair = *reinterpret_cast<const float2*>(&room.sums[w][h][d]);
+                mass += share * room.masses[w][h].y;
+                first += share * pair.x, second += share * pair.y;
+            }
+            if (alone) {
+                bf16* to = out + (size_t)work.row * out_stride + (size_t)first_head * DIM + at;
+                *reinterpret_cast<u32*>(to) = narrow2(first / mass, second / mass);
+            } else {
+                *reinterpret_cast<float2*>(sums + at_slot * DIM + at) = make_float2(first, second);
+                if (d == 0) masses[at_slot + h] = make_float2(top, mass);
+            }
+        }
+        if (!alone) {
+            Joined whole = joined[work.joined];
+            barrier();
+            if (threadIdx.x == 0) {
+                u32* ticket = tickets + (size_t)work.joined * blocks + item % blocks;
+                room.last = arrive(ticket) + 1 == whole.count;
+                if (room.last) *ticket = 0;
+            }
+            barrier();
+            size_t from = (size_t)whole.first * query_heads + first_head;
+            bf16* to = out + (size_t)work.row * out_stride + (size_t)first_head * DIM;
+            if (room.last) join(room, whole.count, query_heads, sums + from * DIM, masses + from, to);
+        }
+        if (next.tokens == 0) return;
+        work = next;
+        item += gridDim.x;
+    }
+}
+
+// Puts the pieces of a tile's row and of one head together, a block each. Floor: 4 (DIM + 2) bytes a piece and head read once.
 KERNEL(DIM) combine(const Joined* __restrict__ all, u32 query_heads, const float* __restrict__ sums,
                     const float2* __restrict__ masses, bf16* __restrict__ out, u32 out_stride) {
     begin();

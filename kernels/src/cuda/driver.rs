@@ -67,6 +67,9 @@ pub trait Driver {
     /// A kernel that can be launched.
     type Kernel: Clone + Send;
 
+    /// Multiprocessors of the card: what kernels whose blocks go on to further work are launched by.
+    fn multiprocessors(&self) -> u32;
+
     /// Reserves memory that holds zeros, aligned to 256 bytes; at least one byte.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    multiprocessors: u32,
     products: Products,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
@@ -79,10 +80,12 @@ impl Nvidia {
             context.disable_event_tracking();
         }
         let (major, minor) = context.compute_capability().map_err(failed("asking for a card's capability"))?;
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors = context.attribute(attribute).map_err(failed("asking for a card's multiprocessors"))? as u32;
         let arch = Arch::of(major, minor)?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
         let products = Products::new(&stream)?;
-        Ok(Self { context, stream, begins_early: major >= 9, arch, kept, modules: RefCell::default(), products })
+        Ok(Self { context, stream, begins_early: major >= 9, multiprocessors, arch, kept, modules: RefCell::default(), products })
     }
 
     /// Bytes of memory that are free, and all there are.
@@ -135,6 +138,10 @@ fn outside(op: &'static str, at: usize, bytes: usize, of: usize) -> OpsError {
 impl Driver for Nvidia {
     type Memory = CudaSlice<u8>;
     type Kernel = CudaFunction;
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<CudaSlice<u8>, OpsError> {
         self.stream.alloc_zeros(bytes.max(1)).map_err(|error| match error.0 {

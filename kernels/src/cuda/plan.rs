@@ -6,8 +6,18 @@
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::Heads;
 
-/// Tokens of a split: fixed, so that a row's result does not depend on its batch.
+/// Tokens of a split at most: two for each of a block's 8 warps, of 16 tokens.
 pub const SPLIT_TOKENS: usize = 256;
+/// Tokens of a split where few rows would leave most of a card idle.
+pub const SHORT_SPLIT_TOKENS: usize = 128;
+/// Rows at most that are few.
+pub const FEW_ROWS: usize = 4;
+/// Pages of a split at most.
+pub const SPLIT_PAGES: usize = SPLIT_TOKENS / PAGE_TOKENS;
+/// Words of a split.
+const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
+/// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
+const BLOCKS_EACH: u32 = 2;
 /// Warps of a tile, each of 16 packed rows.
 pub const TILE_WARPS: usize = 8;
 /// Rows of a span at most whose tiles come in pieces of their context: longer ones fill a card by themselves.
@@ -57,22 +67,33 @@ impl Fast {
     }
 }
 
+/// Tokens of a split of a batch with so many rows that are split. Nothing else decides: a row's result does not depend on the
+/// lengths of others.
+pub fn split_tokens(rows: usize) -> usize {
+    if rows <= FEW_ROWS { SHORT_SPLIT_TOKENS } else { SPLIT_TOKENS }
+}
+
+/// Blocks of the decode kernel on a card of so many multiprocessors, whatever the batch.
+pub fn decode_blocks(multiprocessors: u32) -> u32 {
+    BLOCKS_EACH * multiprocessors.max(1)
+}
+
 /// Tokens of one row's context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
     /// The row.
     pub row: u32,
-    /// The first of its sequence's pages in the batch's.
-    pub first_page: u32,
-    /// Its first token.
-    pub begin: u32,
-    /// The one after its last.
-    pub end: u32,
+    /// How many.
+    pub tokens: u32,
     /// Where its sums go, or [`ALONE`].
     pub slot: u32,
+    /// Which of [`Plan::joined`] its row is, where it is not alone.
+    pub joined: u32,
+    /// The pages that they are in, from the first one's start; 0 behind the last of them.
+    pub pages: [u32; SPLIT_PAGES],
 }
 
-/// A row of several splits, whose slots lie one behind the other.
+/// A row of several splits or pieces, whose slots lie one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The row.
@@ -116,20 +137,40 @@ pub struct Reach {
 /// The attention of a batch. Each row is in exactly one of splits, tiles and reaches, and sees each token of its context once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// For the decode kernel.
+    /// For the decode kernel, those with most tokens first, so that its blocks end together.
     pub splits: Vec<Split>,
-    /// For the kernel that puts splits and pieces together, in the order of their slots.
+    /// For the same kernel, which puts the splits of a row together.
     pub joined: Vec<Joined>,
+    /// For the kernel that puts pieces of tiles together.
+    pub pieced: Vec<Joined>,
     /// For the prefill kernel, those with most pages first, so that none of these is left to the end.
     pub tiles: Vec<Tile>,
     /// For the plain kernel.
     pub reaches: Vec<Reach>,
+    /// Slots that sums of splits and pieces need.
+    pub slots: usize,
+}
+
+/// Where the parts of a plan begin, in words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Begins {
+    /// The splits, behind the last of which some of no tokens follow.
+    pub splits: usize,
+    /// Rows whose splits are put together.
+    pub joined: usize,
+    /// Rows of tiles whose pieces are put together.
+    pub pieced: usize,
+    /// The tiles.
+    pub tiles: usize,
+    /// The reaches.
+    pub reaches: usize,
 }
 
 impl Plan {
     /// Lays out a batch; plainly where there are no fast kernels.
     pub fn of(batch: &Batch, fast: Option<Fast>) -> Self {
         let mut plan = Self::default();
+        let tokens = split_tokens(batch.spans.iter().filter(|span| span.rows == 1).count());
         for span in &batch.spans {
             let (row, past, first_page) = (span.first as u32, span.past as u32, span.first_page as u32);
             let Some(fast) = fast else {
@@ -137,11 +178,12 @@ impl Plan {
                 continue;
             };
             if span.rows == 1 {
-                plan.split(row, first_page, span.past + 1);
+                plan.split(row, batch.pages_of(span), span.past + 1, tokens);
                 continue;
             }
             plan.tile(span, fast.tile_rows);
         }
+        plan.splits.sort_by_key(|split| std::cmp::Reverse(split.tokens));
         plan.tiles.sort_by_key(|tile| std::cmp::Reverse((tile.end - tile.begin, tile.past)));
         plan
     }
@@ -158,7 +200,7 @@ impl Plan {
             let (rows, past) = (tile_rows.min(span.rows - first), span.past + first);
             let pages = (past + rows).div_ceil(PAGE_TOKENS);
             let (count, row) = (pages.div_ceil(piece), (span.first + first) as u32);
-            let base = self.slots() as u32;
+            let base = self.slots as u32;
             for number in 0..count {
                 self.tiles.push(Tile {
                     row,
@@ -174,46 +216,47 @@ impl Plan {
             if count > 1 {
                 let count = count as u32;
                 let joined = (0..rows as u32).map(|of| Joined { row: row + of, first: base + of * count, count });
-                self.joined.extend(joined);
+                self.pieced.extend(joined);
+                self.slots += rows * count as usize;
             }
         }
     }
 
-    fn split(&mut self, row: u32, first_page: u32, seen: usize) {
-        let count = seen.div_ceil(SPLIT_TOKENS) as u32;
-        let first = self.slots() as u32;
-        for number in 0..count {
-            let begin = number * SPLIT_TOKENS as u32;
-            let end = (begin + SPLIT_TOKENS as u32).min(seen as u32);
-            let slot = if count == 1 { ALONE } else { first + number };
-            self.splits.push(Split { row, first_page, begin, end, slot });
+    fn split(&mut self, row: u32, pages: &[u32], seen: usize, tokens: usize) {
+        let (count, joined) = (seen.div_ceil(tokens), self.joined.len() as u32);
+        for (number, of_split) in pages.chunks(tokens / PAGE_TOKENS).enumerate() {
+            let slot = if count == 1 { ALONE } else { (self.slots + number) as u32 };
+            let mut pages = [0; SPLIT_PAGES];
+            pages[..of_split.len()].copy_from_slice(of_split);
+            let tokens = tokens.min(seen - number * tokens) as u32;
+            self.splits.push(Split { row, tokens, slot, joined, pages });
         }
         if count > 1 {
-            self.joined.push(Joined { row, first, count });
+            self.joined.push(Joined { row, first: self.slots as u32, count: count as u32 });
+            self.slots += count;
         }
     }
 
-    /// Slots that sums of splits and pieces need.
-    pub fn slots(&self) -> usize {
-        self.joined.last().map_or(0, |last| (last.first + last.count) as usize)
-    }
-
-    /// The words of all four, in this order, each from a whole 16 bytes on; and where each of them begins, in words.
-    pub fn words(&self, into: &mut Vec<u32>) -> [usize; 4] {
-        let mut begins = [0; 4];
-        let mut part = |at: usize, words: &mut dyn Iterator<Item = u32>| {
+    /// The words of all five, each from a whole 16 bytes on. Behind the splits come `empty` ones of no tokens, in which blocks
+    /// that look for more find none.
+    pub fn words(&self, empty: usize, into: &mut Vec<u32>) -> Begins {
+        let mut part = |words: &mut dyn Iterator<Item = u32>| {
             into.resize(into.len().next_multiple_of(4), 0);
-            begins[at] = into.len();
+            let begin = into.len();
             into.extend(words);
+            begin
         };
-        part(0, &mut self.splits.iter().flat_map(|s| [s.row, s.first_page, s.begin, s.end, s.slot]));
-        part(1, &mut self.joined.iter().flat_map(|j| [j.row, j.first, j.count]));
-        part(
-            2,
-            &mut self.tiles.iter().flat_map(|t| [t.row, t.rows, t.past, t.first_page, t.begin, t.end, t.slot, t.step]),
-        );
-        part(3, &mut self.reaches.iter().flat_map(|r| [r.first_page, r.seen]));
-        begins
+        let joined = |j: &Joined| [j.row, j.first, j.count];
+        let splits = self.splits.iter().flat_map(|s| [s.row, s.tokens, s.slot, s.joined].into_iter().chain(s.pages));
+        let empty = if self.splits.is_empty() { 0 } else { empty * SPLIT_WORDS };
+        let tile = |t: &Tile| [t.row, t.rows, t.past, t.first_page, t.begin, t.end, t.slot, t.step];
+        Begins {
+            splits: part(&mut splits.chain(std::iter::repeat_n(0, empty))),
+            joined: part(&mut self.joined.iter().flat_map(joined)),
+            pieced: part(&mut self.pieced.iter().flat_map(joined)),
+            tiles: part(&mut self.tiles.iter().flat_map(tile)),
+            reaches: part(&mut self.reaches.iter().flat_map(|r| [r.first_page, r.seen])),
+        }
     }
 }
 

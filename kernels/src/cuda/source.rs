@@ -2,7 +2,7 @@
 //!
 //! It refuses to know compilers and cards.
 
-use super::plan::{SPLIT_TOKENS, TILE_WARPS};
+use super::plan::TILE_WARPS;
 
 /// What only a card has; an emulator puts its own in this place.
 pub const DEVICE: &str = include_str!("device.cu");
@@ -42,7 +42,7 @@ impl Unit {
 
     /// Attention of single new tokens, `heads` query heads of one key head at a time.
     pub fn decode(dim: usize, heads: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32), ("SPLIT", SPLIT_TOKENS as u32)];
+        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32)];
         Self { file: "decode.cu", text: include_str!("decode.cu"), defines, kernels: &["decode", "combine"] }
     }
 
@@ -86,6 +86,6 @@ mod tests {
             assert_eq!(found, unit.kernels, "{}", unit.file);
             assert!(unit.source().contains("mma.sync") && unit.text.starts_with("//! "), "{}", unit.file);
         }
-        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4", "-DSPLIT=256"]);
+        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4"]);
     }
 }

@@ -29,16 +29,23 @@ struct alignas(16) uint4 {
 struct alignas(8) float2 {
     float x, y;
 };
+struct alignas(8) uint2 {
+    u32 x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
 static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 struct Place {
     u32 x, y, z;
 };
-static Place threadIdx, blockIdx, blockDim;
+static Place threadIdx, blockIdx, blockDim, gridDim;
 
 #define __shared__ static
 #define DEVICE static inline
-#define KERNEL(threads) static void
+#define KERNEL(...) static void
 #define SHARED_BYTES(name) unsigned char* name = emulator::dynamic_shared
 
 namespace emulator {
@@ -173,6 +180,7 @@ static int launch(void (*kernel)(A...), void (*trampoline)(void**), const u32* s
     if (grid_x == 0 || grid_y == 0 || grid_y > 65535 || block_x % 32 != 0 || block_x == 0) return 2;
     if (block_x > THREADS_MAX || shared > SHARED_MAX) return 2;
     blockDim = Place{block_x, 1, 1};
+    gridDim = Place{grid_x, grid_y, 1};
     run = trampoline;
     arguments = args;
     for (u32 y = 0; y < grid_y; ++y)
@@ -259,6 +267,10 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
     u32 lane = emulator::lane();
     return emulator::from_lane(value, lane >= distance ? lane - distance : lane);
 }
+DEVICE u32 arrive(u32* counter) { return (*counter)++; }
+DEVICE float4 fresh(const float4* from) { return *from; }
+DEVICE float2 fresh(const float2* from) { return *from; }
+DEVICE uint4 streamed(const bf16* from) { return *reinterpret_cast<const uint4*>(from); }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
 
 DEVICE void copy_now(const emulator::Copy& copy) {
@@ -305,6 +317,18 @@ DEVICE void load_transposed(u32 (&r)[4], const bf16* row) {
         r[m] = warp.rows[first][lane / 4] | (u32)warp.rows[first + 1][lane / 4] << 16;
     }
     emulator::meet_warp();
+}
+
+DEVICE u32 transposed(u32 pair) {
+    emulator::Warp& warp = emulator::warp();
+    u32 lane = emulator::lane(), row = lane / 4, column = 2 * (lane % 4);
+    warp.values[lane] = pair;
+    emulator::meet_warp();
+    // Row `row` and columns `column` and one on of the result are column `row` and these rows of what was given.
+    u32 first = (u32)warp.values[4 * column + row / 2] >> 16 * (row % 2) & 0xffff;
+    u32 second = (u32)warp.values[4 * (column + 1) + row / 2] >> 16 * (row % 2) & 0xffff;
+    emulator::meet_warp();
+    return first | second << 16;
 }
 
 // By the matrices' side of the tables of `mma.m16n8k16`: where element (row, k) of A and element (k, column) of B are kept.
