@@ -105,7 +105,7 @@ impl<D: Driver> Card<D> {
     /// how far back they see.
     pub(super) fn attend_fast(&self, step: &mut Step<D>, place: &Place<'_, D>, fast: Fast) -> Result<(), OpsError> {
         let kernels = self.attention(fast)?;
-        let partial = step.partial(&self.driver, place.heads, place.heads.query / fast.heads)?;
+        let partial = step.partial(&self.driver, place.heads)?;
         self.attend_tiles(step, place, &kernels, fast, partial)?;
         self.attend_splits(step, place, &kernels, fast, partial)?;
         self.combine(step, place, &kernels, fast, partial)
@@ -201,8 +201,14 @@ impl<D: Driver> Card<D> {
         }
         let grid = [step.plan.pieced.len() as u32, place.heads.query as u32];
         let ([out, out_stride], query_heads) = (place.out(), Arg::Word(place.heads.query as u32));
-        let args =
-            [Arg::Address(step.at.pieced), query_heads, Arg::Address(partial.sums), Arg::Address(partial.masses), out, out_stride];
+        let args = [
+            Arg::Address(step.at.pieced),
+            query_heads,
+            Arg::Address(partial.sums),
+            Arg::Address(partial.masses),
+            out,
+            out_stride,
+        ];
         // SAFETY: as `combine` declares them; its slots are those that the launches before fill.
         #[allow(unsafe_code)]
         unsafe {

@@ -8,6 +8,7 @@ use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
+use super::recorded::Recorder;
 use super::source::Unit;
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
@@ -18,6 +19,8 @@ use std::collections::HashMap;
 
 /// Threads of a block of the kernels that take whole rows.
 const ROW_THREADS_MAX: usize = 1024;
+/// Rows from which on those of a batch keep a card busy: a block takes a whole one, so that its angles are read once.
+const MANY_ROWS: usize = 1024;
 /// Threads of a block of the other kernels.
 const THREADS: u32 = 256;
 
@@ -26,7 +29,8 @@ pub struct Card<D: Driver> {
     pub(super) driver: D,
     pub(super) kernels: Kernels<D>,
     pub(super) attention: RefCell<HashMap<Fast, Attention<D>>>,
-    step: RefCell<Step<D>>,
+    pub(super) step: RefCell<Step<D>>,
+    pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
@@ -40,6 +44,7 @@ pub(super) struct Kernels<D: Driver> {
     normalize: D::Kernel,
     angles: D::Kernel,
     rotate_and_keep: D::Kernel,
+    rotate_and_keep_wide: D::Kernel,
     pub(super) attend_plain: D::Kernel,
 }
 
@@ -58,6 +63,7 @@ impl<D: Driver> Card<D> {
             normalize: driver.kernel(&rows, "normalize", 0)?,
             angles: driver.kernel(&rotate, "angles", 0)?,
             rotate_and_keep: driver.kernel(&rotate, "rotate_and_keep", 0)?,
+            rotate_and_keep_wide: driver.kernel(&rotate, "rotate_and_keep_wide", 0)?,
             attend_plain: driver.kernel(&Unit::plain(), "attend_plain", 0)?,
         };
         Ok(Self {
@@ -65,6 +71,7 @@ impl<D: Driver> Card<D> {
             kernels,
             attention: RefCell::default(),
             step: RefCell::new(Step::new()),
+            recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
             sampler: RefCell::default(),
         })
@@ -80,7 +87,11 @@ impl<D: Driver> Card<D> {
         if ids.is_empty() || out.width == 0 {
             return Ok(());
         }
-        let at = self.ids.borrow_mut().put(&self.driver, "ids", ids)?;
+        // Those of the batch are on the card already, and a recorded step must not copy.
+        let at = match self.step.borrow().ids_of(ids) {
+            Some(at) => at,
+            None => self.ids.borrow_mut().put(&self.driver, "ids", ids)?,
+        };
         let shape = Shape { grid: [ids.len() as u32, 1], threads: THREADS, shared_bytes: 0 };
         let args = [
             Arg::Address(table),
@@ -269,7 +280,14 @@ impl<D: Driver> Ops for Card<D> {
         }
         let (query, key, eps) = norms.map_or((0, 0, 0.0), |(query, key, eps)| (query.address, key.address, eps));
         let all_heads = (heads.query + 2 * heads.kv) as u32;
-        let shape = Shape { grid: [qkv.rows as u32, all_heads.div_ceil(4)], threads: 128, shared_bytes: 0 };
+        let is_wide = [64, 128].contains(&heads.dim);
+        let below = match is_wide {
+            true if qkv.rows >= MANY_ROWS => 1,
+            true => all_heads.div_ceil(128 / (heads.dim as u32 / 16)),
+            false => all_heads.div_ceil(4),
+        };
+        let shape = Shape { grid: [qkv.rows as u32, below], threads: 128, shared_bytes: 0 };
+        let kernel = if is_wide { &self.kernels.rotate_and_keep_wide } else { &self.kernels.rotate_and_keep };
         let args = [
             Arg::Address(qkv.address),
             Arg::Word(qkv.stride as u32),
@@ -285,11 +303,11 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(layer),
             Arg::Long(cache.page_stride() as u64),
         ];
-        // SAFETY: as `rotate_and_keep` declares them; `prepare` checked shapes and pages and put a slot for each row there,
+        // SAFETY: as both kernels declare them; `prepare` checked shapes and pages and put a slot for each row there,
         // and `table` a pair of floats for each row and pair.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&self.kernels.rotate_and_keep, shape, &args)
+            self.driver.launch(kernel, shape, &args)
         }
     }
 
@@ -372,8 +390,26 @@ impl<D: Driver> Ops for Card<D> {
         Ok(true)
     }
 
-    fn all_reduce(&self, _x: &mut CardRows<D>) -> Result<(), OpsError> {
-        Ok(())
+    fn step(
+        &self,
+        batch: &Batch,
+        heads: Heads,
+        pages: usize,
+        kind: u32,
+        run: &mut dyn FnMut() -> Result<(), OpsError>,
+    ) -> Result<(), OpsError> {
+        self.run_or_play(batch, heads, pages, kind, run)
+    }
+
+    fn all_reduce(&self, x: &mut CardRows<D>) -> Result<(), OpsError> {
+        if self.driver.ranks() == 1 || x.rows == 0 || x.width == 0 {
+            return Ok(());
+        }
+        #[allow(unsafe_code)]
+        // SAFETY: the buffer holds so many rows at its stride.
+        unsafe {
+            self.driver.sum_over_ranks(x.address, x.rows * x.stride)
+        }
     }
 
     fn page_bytes(&self, cache: &CardCache<D>) -> usize {

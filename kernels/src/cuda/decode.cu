@@ -152,8 +152,9 @@ DEVICE void mix_in(Mix& mix, uint4 (&values)[4][OF_VALUE], const u32 (&shares)[2
         }
 }
 
-// What warps put together through.
-struct Room {
+// What a block shares: queries of this item and the next, and what its warps put together through.
+struct alignas(16) Room {
+    bf16 queries[2][HEADS * (DIM + 32)];
     float sums[WARPS][HEADS][DIM + 8];
     float2 masses[WARPS][HEADS]; // The greatest score, and the mass.
     u32 last;
@@ -240,14 +241,13 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
                           u64 page_stride, float scale, bf16* __restrict__ out, u32 out_stride, float* sums, float2* masses,
                           u32* tickets) {
     begin();
-    __shared__ __align__(16) bf16 queries[2][HEADS * (DIM + 32)];
-    __shared__ __align__(16) Room room;
+    __shared__ Room room;
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = query_heads / HEADS, item = blockIdx.x;
     auto of_head = [&](u32 item) { return cache + (size_t)(item % blocks * HEADS / group) * 2 * 64 * DIM; };
     auto fetch_queries = [&](const Work& work, u32 item, u32 into) {
         const bf16* from = qkv + (size_t)work.row * stride + item % blocks * HEADS * DIM;
         for (u32 at = threadIdx.x; at < HEADS * DIM / 8; at += THREADS)
-            start_copy(queries[into] + 8 * at / DIM * (DIM + 32) + 8 * at % DIM, from + 8 * at, true);
+            start_copy(room.queries[into] + 8 * at / DIM * (DIM + 32) + 8 * at % DIM, from + 8 * at, true);
         end_group();
     };
     Work work = work_of(splits, item / blocks, warp);
@@ -267,7 +267,7 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
             bool works = tile != nullptr;
             u32 tokens = work.tokens - round * ROUND - warp * TILE;
             float scores[4];
-            if (works) score(scores, keys, queries[turn], lane);
+            if (works) score(scores, keys, room.queries[turn], lane);
             tile = round + 1 < rounds ? tile_of(work, round + 1, warp, of_head(item), page_stride)
                                       : tile_of(next, 0, warp, of_head(item + gridDim.x), page_stride);
             if (tile != nullptr) load_keys(keys, tile, lane);

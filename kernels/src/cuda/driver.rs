@@ -66,6 +66,8 @@ pub trait Driver {
     type Memory: Send;
     /// A kernel that can be launched.
     type Kernel: Clone + Send;
+    /// Work that was recorded.
+    type Graph: Send;
 
     /// Multiprocessors of the card: what kernels whose blocks go on to further work are launched by.
     fn multiprocessors(&self) -> u32;
@@ -107,6 +109,35 @@ pub trait Driver {
     /// for what it writes, and that memory is not dropped by another driver's stream before.
     #[allow(unsafe_code, reason = "kernels are not checked")]
     unsafe fn launch(&self, kernel: &Self::Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError>;
+
+    /// Records what `run` starts, and starts nothing; none where the driver cannot. Copies and reservations fail meanwhile.
+    ///
+    /// # Errors
+    /// Those of `run`, or a device that failed. What was recorded until then is forgotten.
+    fn record(&self, run: &mut dyn FnMut() -> Result<(), OpsError>) -> Result<Option<Self::Graph>, OpsError>;
+
+    /// Starts what was recorded. All memory that it uses must still be there.
+    ///
+    /// # Errors
+    /// A device that failed.
+    fn play(&self, graph: &Self::Graph) -> Result<(), OpsError>;
+
+    /// Ranks of its group.
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    /// Starts to sum bf16 values over all ranks of its group, in place.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
 
     /// Starts a product.
     ///

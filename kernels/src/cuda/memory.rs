@@ -264,12 +264,13 @@ impl<D: Driver> CardCache<D> {
 /// Room that grows to the most that was ever needed.
 pub(super) struct Growing<D: Driver> {
     memory: Option<D::Memory>,
+    address: u64,
     bytes: usize,
 }
 
 impl<D: Driver> Growing<D> {
     pub(super) fn new() -> Self {
-        Self { memory: None, bytes: 0 }
+        Self { memory: None, address: 0, bytes: 0 }
     }
 
     /// Room for so many bytes, whose address is given. What it held is lost when it grows.
@@ -285,9 +286,9 @@ impl<D: Driver> Growing<D> {
                 memory
             }
         };
-        let address = driver.address(&memory);
+        self.address = driver.address(&memory);
         self.memory = Some(memory);
-        Ok(address)
+        Ok(self.address)
     }
 
     /// Puts words there.
@@ -297,6 +298,11 @@ impl<D: Driver> Growing<D> {
         let memory = self.memory.as_mut().expect("the line above reserved it");
         driver.upload(&bytes, memory, 0)?;
         Ok(address)
+    }
+
+    /// Where it is now; 0 for nowhere.
+    pub(super) fn now(&self) -> u64 {
+        self.address
     }
 
     /// Reads bytes from its start.

@@ -3,6 +3,7 @@
 //!
 //! It refuses to know cards; what it gives are the words that the kernels read.
 
+use super::batch::add_part;
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::Heads;
 
@@ -237,15 +238,10 @@ impl Plan {
         }
     }
 
-    /// The words of all five, each from a whole 16 bytes on. Behind the splits come `empty` ones of no tokens, in which blocks
+    /// Adds the words of all five, as [`add_part`] does. Behind the splits come `empty` ones of no tokens, in which blocks
     /// that look for more find none.
     pub fn words(&self, empty: usize, into: &mut Vec<u32>) -> Begins {
-        let mut part = |words: &mut dyn Iterator<Item = u32>| {
-            into.resize(into.len().next_multiple_of(4), 0);
-            let begin = into.len();
-            into.extend(words);
-            begin
-        };
+        let mut part = |words: &mut dyn Iterator<Item = u32>| add_part(into, words);
         let joined = |j: &Joined| [j.row, j.first, j.count];
         let splits = self.splits.iter().flat_map(|s| [s.row, s.tokens, s.slot, s.joined].into_iter().chain(s.pages));
         let empty = if self.splits.is_empty() { 0 } else { empty * SPLIT_WORDS };

@@ -31,7 +31,7 @@ impl Unit {
 
     /// Rotation and the write to the cache.
     pub fn rotate() -> Self {
-        let kernels = &["angles", "rotate_and_keep"];
+        let kernels = &["angles", "rotate_and_keep_wide", "rotate_and_keep"];
         Self { file: "rotate.cu", text: include_str!("rotate.cu"), defines: Vec::new(), kernels }
     }
 
@@ -50,6 +50,11 @@ impl Unit {
     pub fn prefill(dim: usize, group: usize) -> Self {
         let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
+    }
+
+    /// A kernel that fails.
+    pub fn fault() -> Self {
+        Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
     }
 
     /// The sampler.
