@@ -17,35 +17,27 @@
 #define ROUND (TILE * WARPS)   // tokens of a block at a time
 #define OF_KEY (DIM / 32)      // 16-byte pieces of a token's key that a lane has
 #define OF_VALUE (DIM / 64)    // of a token's value
-#define AT_ONCE 8              // sums that a thread reads at once when splits are put together
 static const u32 ALONE = 0xffffffffu;
 
-// What a split is: its row, its tokens, where its sums go, which entry of `joined` its row has, and its pages. One of no tokens is
-// behind the last.
+// What a split is: its row, its tokens and whether the last of them is new, where its sums go, which entry of `joined` its row
+// has, and its pages. One of no tokens is behind the last.
 struct Split {
-    u32 row, tokens, slot, joined, pages[4];
+    u32 row, tokens_and_new, slot, joined, pages[4];
 };
+static const u32 IS_NEW = 0x10000;
 
 // A row whose splits are to be put together: `count` slots from `first`.
 struct Joined {
     u32 row, first, count;
 };
 
-// What a warp needs of a split: of the pages those of its tiles.
-struct Work {
-    u32 row, tokens, slot, joined, pages[2];
-};
-
-DEVICE Work work_of(const Split* all, u32 at, u32 warp) {
-    uint4 first = *reinterpret_cast<const uint4*>(all + at);
-    const u32* pages = all[at].pages + warp / (64 / TILE);
-    return Work{first.x, first.y, first.z, first.w, {pages[0], pages[ROUND / 64]}};
-}
+DEVICE u32 tokens_of(const Split& split) { return split.tokens_and_new % IS_NEW; }
 
 // Where the keys of this warp's tile of a round are, if it has one: the cache is that of the item's key head.
-DEVICE const bf16* tile_of(const Work& work, u32 round, u32 warp, const bf16* cache, u64 page_stride) {
-    if (round * ROUND + warp * TILE >= work.tokens) return nullptr;
-    return cache + (size_t)(round == 0 ? work.pages[0] : work.pages[1]) * page_stride + warp % (64 / TILE) * TILE * DIM;
+DEVICE const bf16* tile_of(const Split& split, u32 round, u32 warp, const bf16* cache, u64 page_stride) {
+    if (round * ROUND + warp * TILE >= tokens_of(split)) return nullptr;
+    u32 page = split.pages[round * (ROUND / 64) + warp / (64 / TILE)];
+    return cache + (size_t)page * page_stride + warp % (64 / TILE) * TILE * DIM;
 }
 
 // A lane's part of the keys of tokens `lane / 4` and 8 on.
@@ -152,12 +144,15 @@ DEVICE void mix_in(Mix& mix, uint4 (&values)[4][OF_VALUE], const u32 (&shares)[2
         }
 }
 
-// What a block shares: queries of this item and the next, and what its warps put together through.
+// What a block shares: splits of this item and the next two, queries of this one and the next, and what its warps put together
+// through.
 struct alignas(16) Room {
+    Split splits[3];
     bf16 queries[2][HEADS * (DIM + 32)];
     float sums[WARPS][HEADS][DIM + 8];
     float2 masses[WARPS][HEADS]; // The greatest score, and the mass.
-    u32 last;
+    // The item whose ticket is drawn: its row, that row's slots, the first of its heads, and whether it was the row's last.
+    u32 row, first, count, head, ticket, is_last;
 };
 
 DEVICE void put(Room& room, Mix& mix, u32 warp, u32 lane) {
@@ -179,10 +174,15 @@ DEVICE void put(Room& room, Mix& mix, u32 warp, u32 lane) {
     }
 }
 
-// Puts the splits of a row and of these heads together, in the order of their slots. `sums` and `masses` are those of the row's
-// first slot and first of these heads; `room` may be used.
-DEVICE void join(Room& room, u32 count, u32 query_heads, const float* sums, const float2* masses, bf16* out) {
+// Puts the splits of the row and heads that the room tells together, in the order of their slots; a thread reads so many sums at
+// once.
+template <u32 AT_ONCE>
+DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* masses, bf16* out, u32 out_stride) {
     constexpr u32 QUADS = HEADS * DIM / 4, MOST = THREADS / QUADS, TEAMS = MOST < WARPS ? MOST : WARPS;
+    u32 count = room.count;
+    sums += ((size_t)room.first * query_heads + room.head) * DIM;
+    masses += (size_t)room.first * query_heads + room.head;
+    out += (size_t)room.row * out_stride + (size_t)room.head * DIM;
     for (u32 h = threadIdx.x / 32; h < HEADS; h += WARPS) {
         float top = -INFINITY, mass = 0;
         for (u32 i = threadIdx.x % 32; i < count; i += 32) {
@@ -240,38 +240,63 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
                           const Split* __restrict__ splits, const Joined* __restrict__ joined, const bf16* __restrict__ cache,
                           u64 page_stride, float scale, bf16* __restrict__ out, u32 out_stride, float* sums, float2* masses,
                           u32* tickets) {
-    begin();
+    let_next_begin();
     __shared__ Room room;
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = query_heads / HEADS, item = blockIdx.x;
     auto of_head = [&](u32 item) { return cache + (size_t)(item % blocks * HEADS / group) * 2 * 64 * DIM; };
-    auto fetch_queries = [&](const Work& work, u32 item, u32 into) {
-        const bf16* from = qkv + (size_t)work.row * stride + item % blocks * HEADS * DIM;
+    auto fetch_split = [&](u32 item, u32 into) {
+        if (threadIdx.x < 2)
+            start_copy(reinterpret_cast<uint4*>(&room.splits[into]) + threadIdx.x,
+                       reinterpret_cast<const uint4*>(splits + item / blocks) + threadIdx.x, true);
+    };
+    auto fetch_queries = [&](u32 row, u32 item, u32 into) {
+        const bf16* from = qkv + (size_t)row * stride + item % blocks * HEADS * DIM;
         for (u32 at = threadIdx.x; at < HEADS * DIM / 8; at += THREADS)
             start_copy(room.queries[into] + 8 * at / DIM * (DIM + 32) + 8 * at % DIM, from + 8 * at, true);
-        end_group();
     };
-    Work work = work_of(splits, item / blocks, warp);
-    const bf16* tile = tile_of(work, 0, warp, of_head(item), page_stride);
+    // The plan was copied before a step's first kernel, and what earlier steps have kept is there since then: all but the new tokens
+    // is fetched while the kernel before this one ends.
+    const Split& begun = splits[item / blocks];
+    const bf16* tile = tile_of(begun, 0, warp, of_head(item), page_stride);
+    bool is_old = warp * TILE + TILE + begun.tokens_and_new / IS_NEW <= tokens_of(begun);
     uint4 keys[2][OF_KEY], values[4][OF_VALUE];
-    if (work.tokens == 0) return;
-    fetch_queries(work, item, 0);
-    if (tile != nullptr) load_keys(keys, tile, lane), load_values(values, tile, lane);
+    if (tile != nullptr && is_old) load_keys(keys, tile, lane), load_values(values, tile, lane);
+    after_previous();
+    if (tokens_of(begun) == 0) return;
+    fetch_split(item, 0);
+    fetch_split(item + gridDim.x, 1);
+    fetch_queries(begun.row, item, 0);
+    end_group();
+    if (tile != nullptr && !is_old) load_keys(keys, tile, lane), load_values(values, tile, lane);
     wait_for_groups<0>();
     barrier();
     Mix mix;
-    for (u32 turn = 0;; turn ^= 1) {
-        Work next = work_of(splits, (item + gridDim.x) / blocks, warp);
+    // Whether a ticket is drawn. What it says is looked at after the next item: an answer takes as long as a load.
+    bool is_drawn = false;
+    u32 before = 0;
+    auto look = [&]() {
+        if (!is_drawn || threadIdx.x != 0) return;
+        room.is_last = before + 1 == room.count;
+        if (room.is_last) tickets[room.ticket] = 0;
+    };
+    for (u32 turn = 0, at = 0;; turn ^= 1, at = at == 2 ? 0 : at + 1) {
+        const Split &work = room.splits[at], &next = room.splits[at == 2 ? 0 : at + 1];
+        bool goes_on = tokens_of(next) != 0;
+        if (goes_on) {
+            fetch_split(item + 2 * gridDim.x, at == 0 ? 2 : at - 1);
+            fetch_queries(next.row, item + gridDim.x, turn ^ 1);
+        }
+        end_group();
         clear(mix);
-        u32 rounds = work.tokens > ROUND ? 2 : 1;
+        u32 rounds = tokens_of(work) > ROUND ? 2 : 1;
         for (u32 round = 0; round < rounds; ++round) {
             bool works = tile != nullptr;
-            u32 tokens = work.tokens - round * ROUND - warp * TILE;
+            u32 tokens = tokens_of(work) - round * ROUND - warp * TILE;
             float scores[4];
             if (works) score(scores, keys, room.queries[turn], lane);
             tile = round + 1 < rounds ? tile_of(work, round + 1, warp, of_head(item), page_stride)
                                       : tile_of(next, 0, warp, of_head(item + gridDim.x), page_stride);
             if (tile != nullptr) load_keys(keys, tile, lane);
-            if (round == 0 && next.tokens != 0) fetch_queries(next, item + gridDim.x, turn ^ 1);
             if (works) {
                 u32 shares[2];
                 weigh(mix, scores, tokens, scale, shares, lane);
@@ -279,9 +304,8 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
             }
             if (tile != nullptr) load_values(values, tile, lane);
         }
-        // Nobody reads any more what the item before was put together through.
-        barrier();
         put(room, mix, warp, lane);
+        look();
         wait_for_groups<0>();
         barrier();
         u32 first_head = item % blocks * HEADS;
@@ -307,23 +331,26 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
                 if (d == 0) masses[at_slot + h] = make_float2(top, mass);
             }
         }
-        if (!alone) {
-            Joined whole = joined[work.joined];
+        bool joins = is_drawn && room.is_last;
+        // Behind this, all sums are written and nobody reads any more what they were put together through.
+        barrier();
+        if (joins) {
+            join<4>(room, query_heads, sums, masses, out, out_stride);
             barrier();
-            if (threadIdx.x == 0) {
-                u32* ticket = tickets + (size_t)work.joined * blocks + item % blocks;
-                room.last = arrive(ticket) + 1 == whole.count;
-                if (room.last) *ticket = 0;
-            }
-            barrier();
-            size_t from = (size_t)whole.first * query_heads + first_head;
-            bf16* to = out + (size_t)work.row * out_stride + (size_t)first_head * DIM;
-            if (room.last) join(room, whole.count, query_heads, sums + from * DIM, masses + from, to);
         }
-        if (next.tokens == 0) return;
-        work = next;
+        is_drawn = !alone;
+        if (is_drawn && threadIdx.x == 0) {
+            Joined whole = joined[work.joined];
+            room.row = whole.row, room.first = whole.first, room.count = whole.count, room.head = first_head;
+            room.ticket = work.joined * blocks + item % blocks;
+            before = arrive(tickets + room.ticket);
+        }
+        if (!goes_on) break;
         item += gridDim.x;
     }
+    look();
+    barrier();
+    if (is_drawn && room.is_last) join<16>(room, query_heads, sums, masses, out, out_stride);
 }
 
 // Puts the pieces of a tile's row and of one head together, a block each. Floor: 4 (DIM + 2) bytes a piece and head read once.

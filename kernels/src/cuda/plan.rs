@@ -15,6 +15,8 @@ pub const SHORT_SPLIT_TOKENS: usize = 128;
 pub const FEW_ROWS: usize = 4;
 /// Pages of a split at most.
 pub const SPLIT_PAGES: usize = SPLIT_TOKENS / PAGE_TOKENS;
+/// What is added to a split's tokens where the last is new.
+const IS_NEW: u32 = 1 << 16;
 /// Words of a split.
 const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
 /// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
@@ -86,6 +88,8 @@ pub struct Split {
     pub row: u32,
     /// How many.
     pub tokens: u32,
+    /// Whether the last of them is the row's own, which this step computes.
+    pub is_new: bool,
     /// Where its sums go, or [`ALONE`].
     pub slot: u32,
     /// Which of [`Plan::joined`] its row is, where it is not alone.
@@ -229,8 +233,8 @@ impl Plan {
             let slot = if count == 1 { ALONE } else { (self.slots + number) as u32 };
             let mut pages = [0; SPLIT_PAGES];
             pages[..of_split.len()].copy_from_slice(of_split);
-            let tokens = tokens.min(seen - number * tokens) as u32;
-            self.splits.push(Split { row, tokens, slot, joined, pages });
+            let of_this = tokens.min(seen - number * tokens) as u32;
+            self.splits.push(Split { row, tokens: of_this, is_new: number + 1 == count, slot, joined, pages });
         }
         if count > 1 {
             self.joined.push(Joined { row, first: self.slots as u32, count: count as u32 });
@@ -243,7 +247,11 @@ impl Plan {
     pub fn words(&self, empty: usize, into: &mut Vec<u32>) -> Begins {
         let mut part = |words: &mut dyn Iterator<Item = u32>| add_part(into, words);
         let joined = |j: &Joined| [j.row, j.first, j.count];
-        let splits = self.splits.iter().flat_map(|s| [s.row, s.tokens, s.slot, s.joined].into_iter().chain(s.pages));
+        let split = |s: &Split| {
+            let tokens = s.tokens + if s.is_new { IS_NEW } else { 0 };
+            [s.row, tokens, s.slot, s.joined].into_iter().chain(s.pages)
+        };
+        let splits = self.splits.iter().flat_map(split);
         let empty = if self.splits.is_empty() { 0 } else { empty * SPLIT_WORDS };
         let tile = |t: &Tile| [t.row, t.rows, t.past, t.first_page, t.begin, t.end, t.slot, t.step];
         Begins {

@@ -193,8 +193,7 @@ fn what_single_tokens_start_does_not_depend_on_their_contexts() {
             let mut out = card.rows(lengths.len(), heads.width()).unwrap();
             card.attend(&qkv, heads, &batch, 0, &cache, &mut out).unwrap();
             let graph = card.driver().record(&mut || card.attend(&qkv, heads, &batch, 0, &cache, &mut out)).unwrap();
-            let told = graph.unwrap().iter().map(Started::without_addresses).collect::<Vec<_>>();
-            told
+            graph.unwrap().iter().map(Started::without_addresses).collect::<Vec<_>>()
         };
         assert_eq!(started(&[5, 70, 3]), started(&[900, 1, 2_000]));
         assert_eq!(started(&[5, 70, 3]).len(), 1);

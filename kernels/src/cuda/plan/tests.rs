@@ -33,6 +33,7 @@ fn planned(batch: &Batch, plan: &Plan, rows_with_reaches: &[u32]) -> BTreeMap<u3
         let pages: Vec<u32> = (split.pages[0]..).take(count as usize).collect();
         assert!(split.pages[..count as usize] == pages && split.pages[count as usize..].iter().all(|page| *page == 0));
         let begin = (split.pages[0] - span.first_page as u32) * PAGE_TOKENS as u32;
+        assert_eq!(split.is_new, begin + split.tokens == span.past as u32 + 1, "the last split has the new token");
         pieces.entry(split.row).or_default().push((begin, begin + split.tokens, span.first_page as u32));
     }
     for tile in &plan.tiles {
@@ -157,7 +158,7 @@ fn words_of_each_kind_begin_at_16_bytes_and_splits_end_with_empty_ones() {
     let begins = plan.words(40, &mut words);
     let all = [begins.splits, begins.joined, begins.pieced, begins.tiles, begins.reaches];
     assert!(all.iter().all(|begin| begin % 4 == 0));
-    assert_eq!(words[begins.splits..][..16], [0, 128, 0, 0, 0, 1, 0, 0, 0, 23, 1, 0, 2, 0, 0, 0]);
+    assert_eq!(words[begins.splits..][..16], [0, 128, 0, 0, 0, 1, 0, 0, 0, IS_NEW + 23, 1, 0, 2, 0, 0, 0]);
     assert!(words[begins.splits + 16..][..40 * 8].iter().all(|word| *word == 0) && begins.joined >= 8 + 16 + 40 * 8);
     assert_eq!(words[begins.joined..][..3], [0, 0, 2]);
     assert_eq!(words[begins.pieced..][..9], [4, 2, 2, 5, 4, 2, 6, 6, 2]);
