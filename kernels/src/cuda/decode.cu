@@ -186,7 +186,7 @@ DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* m
     for (u32 h = threadIdx.x / 32; h < HEADS; h += WARPS) {
         float top = -INFINITY, mass = 0;
         for (u32 i = threadIdx.x % 32; i < count; i += 32) {
-            float2 of = fresh(masses + (size_t)i * query_heads + h);
+            float2 of = of_others(masses + (size_t)i * query_heads + h);
             float more = fmaxf(top, of.x);
             mass = mass * power_of_two(top - more) + of.y * power_of_two(of.x - more);
             top = more;
@@ -209,8 +209,8 @@ DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* m
             for (u32 n = 0; n < AT_ONCE; ++n) {
                 u32 i = first + n * TEAMS;
                 size_t at = (size_t)min(i, count - 1) * query_heads;
-                sum[n] = fresh(reinterpret_cast<const float4*>(sums + at * DIM) + quad);
-                share[n] = i < count ? power_of_two(fresh(masses + at + h).x - most) : 0.0f;
+                sum[n] = of_others(reinterpret_cast<const float4*>(sums + at * DIM) + quad);
+                share[n] = i < count ? power_of_two(of_others(masses + at + h).x - most) : 0.0f;
             }
 #pragma unroll
             for (u32 n = 0; n < AT_ONCE; ++n) {

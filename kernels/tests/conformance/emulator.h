@@ -26,17 +26,17 @@ using std::min;
 struct alignas(16) uint4 {
     u32 x, y, z, w;
 };
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 struct alignas(8) float2 {
     float x, y;
 };
 struct alignas(8) uint2 {
     u32 x, y;
 };
-struct alignas(16) float4 {
-    float x, y, z, w;
-};
 static inline float2 make_float2(float x, float y) { return {x, y}; }
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 struct Place {
     u32 x, y, z;
@@ -46,6 +46,7 @@ static Place threadIdx, blockIdx, blockDim, gridDim;
 #define __shared__ static
 #define DEVICE static inline
 #define KERNEL(...) static void
+#define CLUSTER_KERNEL(threads, blocks) KERNEL(threads)
 #define SHARED_BYTES(name) unsigned char* name = emulator::dynamic_shared
 
 namespace emulator {
@@ -268,10 +269,29 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
     return emulator::from_lane(value, lane >= distance ? lane - distance : lane);
 }
 DEVICE u32 arrive(u32* counter) { return (*counter)++; }
-DEVICE float4 fresh(const float4* from) { return *from; }
-DEVICE float2 fresh(const float2* from) { return *from; }
 DEVICE uint4 streamed(const bf16* from) { return *reinterpret_cast<const uint4*>(from); }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
+
+// Blocks come one after the other, so there are none that see each other's shared memory.
+#define CLUSTERS false
+DEVICE void cluster_barrier() {}
+DEVICE float of_block(const float*, u32) { return NAN; }
+DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
+    static u32 last;
+    emulator::meet(emulator::block);
+    if (threadIdx.x == 0) {
+        bool of_first = first_count > 1 && ++*first == first_count;
+        bool of_second = second_count > 1 && ++*second == second_count;
+        if (of_first) *first = 0;
+        if (of_second) *second = 0;
+        last = of_first | of_second << 1;
+    }
+    emulator::meet(emulator::block);
+    return last;
+}
+DEVICE float2 of_others(const float2* from) { return *from; }
+DEVICE float of_others(const float* from) { return *from; }
+DEVICE float4 of_others(const float4* from) { return *from; }
 
 DEVICE void copy_now(const emulator::Copy& copy) {
     copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
@@ -281,6 +301,7 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
     if (emulator::eager) copy_now(copy);
     else emulator::threads[emulator::current].open.push_back(copy);
 }
+DEVICE void start_weights(void* to, const void* from, bool real) { start_copy(to, from, real); }
 DEVICE void end_group() {
     emulator::Thread& thread = emulator::threads[emulator::current];
     thread.groups.push_back(std::move(thread.open));
