@@ -6,7 +6,7 @@ use super::backend::Card;
 use super::batch::{Partial, Step};
 use super::driver::{Arg, Driver, Shape};
 use super::memory::CardRows;
-use super::plan::{Fast, TILE_WARPS, decode_blocks};
+use super::plan::{Fast, TILE_WARPS, decode_blocks, joins_at_once};
 use super::source::Unit;
 use crate::ops::{Heads, OpsError};
 
@@ -163,7 +163,8 @@ impl<D: Driver> Card<D> {
         }
         let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
         let query_heads = Arg::Word(place.heads.query as u32);
-        let grid = [decode_blocks(self.driver.multiprocessors()), 1];
+        let grid = [fast.parts as u32, decode_blocks(self.driver.multiprocessors(), fast.parts)];
+        let tickets = if joins_at_once(step.plan.rows, fast.parts) { partial.tickets } else { 0 };
         let args = [
             rows,
             stride,
@@ -178,7 +179,7 @@ impl<D: Driver> Card<D> {
             out_stride,
             Arg::Address(partial.sums),
             Arg::Address(partial.masses),
-            Arg::Address(partial.tickets),
+            Arg::Address(tickets),
         ];
         // SAFETY: as `decode` declares them; splits are of rows and pages that `prepare` checked, behind them come as many empty
         // ones as blocks look at, and `partial` has room for every slot and ticket of the plan, whose tickets are zeros.
@@ -188,6 +189,7 @@ impl<D: Driver> Card<D> {
         }
     }
 
+    /// Puts splits together, where the decode kernel has not, and pieces of tiles.
     fn combine(
         &self,
         step: &Step<D>,
@@ -196,23 +198,22 @@ impl<D: Driver> Card<D> {
         fast: Fast,
         partial: Partial,
     ) -> Result<(), OpsError> {
-        if step.plan.pieced.is_empty() {
-            return Ok(());
-        }
-        let grid = [step.plan.pieced.len() as u32, place.heads.query as u32];
         let ([out, out_stride], query_heads) = (place.out(), Arg::Word(place.heads.query as u32));
-        let args = [
-            Arg::Address(step.at.pieced),
-            query_heads,
-            Arg::Address(partial.sums),
-            Arg::Address(partial.masses),
-            out,
-            out_stride,
-        ];
-        // SAFETY: as `combine` declares them; its slots are those that the launches before fill.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.driver.launch(&kernels.combine, Shape { grid, threads: fast.dim as u32, shared_bytes: 0 }, &args)
+        let split = if joins_at_once(step.plan.rows, fast.parts) { 0 } else { step.plan.rows };
+        for (at, rows) in [(step.at.joined, split), (step.at.pieced, step.plan.pieced.len())] {
+            if rows == 0 {
+                continue;
+            }
+            let shape = Shape { grid: [rows as u32, fast.parts as u32], threads: DECODE_THREADS, shared_bytes: 0 };
+            let sums = [Arg::Address(partial.sums), Arg::Address(partial.masses)];
+            let args = [Arg::Address(at), query_heads, sums[0], sums[1], out, out_stride];
+            // SAFETY: as `combine` declares them; its slots are those that the launches before fill, of so many rows, and of
+            // rows that are not joined there are none.
+            #[allow(unsafe_code)]
+            unsafe {
+                self.driver.launch(&kernels.combine, shape, &args)?;
+            }
         }
+        Ok(())
     }
 }

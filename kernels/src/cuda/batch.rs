@@ -95,9 +95,8 @@ impl<D: Driver> Step<D> {
             })
         }));
         let all_pages = part(&mut batch.pages.iter().copied());
-        let taken = self.fast.map_or(1, |fast| heads.query / fast.heads);
-        let begins =
-            self.plan.words(decode_blocks(driver.multiprocessors()).div_ceil(taken as u32) as usize, &mut words);
+        let blocks = decode_blocks(driver.multiprocessors(), self.fast.map_or(0, |fast| fast.parts));
+        let begins = self.plan.words(blocks as usize, &mut words);
         let base = self.words.put(driver, "a batch", &words)?;
         let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;
         self.at = Places {
@@ -184,16 +183,12 @@ impl<D: Driver> Step<D> {
 
     /// Room for the sums and masses of splits and pieces, and for the tickets of rows, which are zeros.
     pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<Partial, OpsError> {
-        let blocks = self.fast.map_or(0, |fast| heads.query / fast.heads);
+        let parts = self.fast.map_or(0, |fast| fast.parts);
         let slots = self.plan.slots * heads.query;
         Ok(Partial {
             sums: self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?,
             masses: self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?,
-            tickets: self.tickets.at_least(
-                driver,
-                "tickets of rows",
-                self.plan.joined.len() * blocks * size_of::<u32>(),
-            )?,
+            tickets: self.tickets.at_least(driver, "tickets of rows", self.plan.rows * parts * size_of::<u32>())?,
         })
     }
 }

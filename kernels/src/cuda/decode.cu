@@ -1,6 +1,6 @@
-//! Attention of single new tokens over a paged cache, split along the context (Flash-Decoding). As many blocks as a card runs at
-//! once go over items, an item being a split of one sequence for HEADS query heads of one key head, so that a launch depends on
-//! the card alone. A warp takes 16 tokens of an item at a time: scores are keys times queries and results are values times shares,
+//! Attention of single new tokens over a paged cache, split along the context (Flash-Decoding). Blocks lie side by side over
+//! the heads, HEADS query heads of one key head each, and as many below one another as a card runs at once go over the splits, so
+//! that a launch does not depend on these. A warp takes 16 tokens of an item at a time: scores are keys times queries and results are values times shares,
 //! by products of small matrices with the heads as their 8 columns. Keys and values go from memory to registers, 16 bytes a lane,
 //! in the places that the products want: which of a head's values meet at which step of a sum is arbitrary, so is their order in
 //! a result. The next tile, of the next item too, is on its way while one is computed on and while warps are put together.
@@ -15,14 +15,15 @@
 #define THREADS (32 * WARPS)
 #define TILE 16                // tokens of a warp at a time
 #define ROUND (TILE * WARPS)   // tokens of a block at a time
+#define PAGES 16               // of a split at most
 #define OF_KEY (DIM / 32)      // 16-byte pieces of a token's key that a lane has
 #define OF_VALUE (DIM / 64)    // of a token's value
 static const u32 ALONE = 0xffffffffu;
 
 // What a split is: its row, its tokens and whether the last of them is new, where its sums go, which entry of `joined` its row
 // has, and its pages. One of no tokens is behind the last.
-struct Split {
-    u32 row, tokens_and_new, slot, joined, pages[4];
+struct alignas(16) Split {
+    u32 row, tokens_and_new, slot, joined, pages[PAGES];
 };
 static const u32 IS_NEW = 0x10000;
 
@@ -144,11 +145,11 @@ DEVICE void mix_in(Mix& mix, uint4 (&values)[4][OF_VALUE], const u32 (&shares)[2
         }
 }
 
-// What a block shares: splits of this item and the next two, queries of this one and the next, and what its warps put together
-// through.
+// What a block shares: splits of this item and the next two with their queries, those of the last not yet there, and what its
+// warps put together through.
 struct alignas(16) Room {
     Split splits[3];
-    bf16 queries[2][HEADS * (DIM + 32)];
+    bf16 queries[3][HEADS * (DIM + 32)];
     float sums[WARPS][HEADS][DIM + 8];
     float2 masses[WARPS][HEADS]; // The greatest score, and the mass.
     // The item whose ticket is drawn: its row, that row's slots, the first of its heads, and whether it was the row's last.
@@ -234,38 +235,39 @@ DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* m
 }
 
 // Sums of splits that are alone go to `out`; the others' to `sums` `[slot][query head][DIM]`, with their greatest score (by
-// the power of two) and mass in `masses`. Whoever is the last of a row and its heads puts them together; `tickets` count
-// who has come, for each entry of `joined` and each HEADS heads, and are zeros before and after.
+// the power of two) and mass in `masses`. Where there are tickets, whoever is the last of a row and its heads puts
+// them together: these count who has come, for each entry of `joined` and each HEADS heads, and are zeros before and after. That
+// saves a launch, and costs a wait for all that was written.
 KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group,
                           const Split* __restrict__ splits, const Joined* __restrict__ joined, const bf16* __restrict__ cache,
                           u64 page_stride, float scale, bf16* __restrict__ out, u32 out_stride, float* sums, float2* masses,
                           u32* tickets) {
     let_next_begin();
     __shared__ Room room;
-    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = query_heads / HEADS, item = blockIdx.x;
-    auto of_head = [&](u32 item) { return cache + (size_t)(item % blocks * HEADS / group) * 2 * 64 * DIM; };
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_head = blockIdx.x * HEADS, item = blockIdx.y;
+    cache += (size_t)(first_head / group) * 2 * 64 * DIM;
     auto fetch_split = [&](u32 item, u32 into) {
-        if (threadIdx.x < 2)
+        if (threadIdx.x < sizeof(Split) / 16)
             start_copy(reinterpret_cast<uint4*>(&room.splits[into]) + threadIdx.x,
-                       reinterpret_cast<const uint4*>(splits + item / blocks) + threadIdx.x, true);
+                       reinterpret_cast<const uint4*>(splits + item) + threadIdx.x, true);
     };
-    auto fetch_queries = [&](u32 row, u32 item, u32 into) {
-        const bf16* from = qkv + (size_t)row * stride + item % blocks * HEADS * DIM;
+    auto fetch_queries = [&](u32 row, u32 into) {
+        const bf16* from = qkv + (size_t)row * stride + first_head * DIM;
         for (u32 at = threadIdx.x; at < HEADS * DIM / 8; at += THREADS)
             start_copy(room.queries[into] + 8 * at / DIM * (DIM + 32) + 8 * at % DIM, from + 8 * at, true);
     };
     // The plan was copied before a step's first kernel, and what earlier steps have kept is there since then: all but the new tokens
     // is fetched while the kernel before this one ends.
-    const Split& begun = splits[item / blocks];
-    const bf16* tile = tile_of(begun, 0, warp, of_head(item), page_stride);
+    const Split& begun = splits[item];
+    const bf16* tile = tile_of(begun, 0, warp, cache, page_stride);
     bool is_old = warp * TILE + TILE + begun.tokens_and_new / IS_NEW <= tokens_of(begun);
     uint4 keys[2][OF_KEY], values[4][OF_VALUE];
     if (tile != nullptr && is_old) load_keys(keys, tile, lane), load_values(values, tile, lane);
     after_previous();
     if (tokens_of(begun) == 0) return;
     fetch_split(item, 0);
-    fetch_split(item + gridDim.x, 1);
-    fetch_queries(begun.row, item, 0);
+    fetch_split(item + gridDim.y, 1);
+    fetch_queries(begun.row, 0);
     end_group();
     if (tile != nullptr && !is_old) load_keys(keys, tile, lane), load_values(values, tile, lane);
     wait_for_groups<0>();
@@ -279,23 +281,24 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
         room.is_last = before + 1 == room.count;
         if (room.is_last) tickets[room.ticket] = 0;
     };
-    for (u32 turn = 0, at = 0;; turn ^= 1, at = at == 2 ? 0 : at + 1) {
-        const Split &work = room.splits[at], &next = room.splits[at == 2 ? 0 : at + 1];
+    for (u32 turn = 0;;) {
+        u32 next_turn = turn == 2 ? 0 : turn + 1;
+        const Split &work = room.splits[turn], &next = room.splits[next_turn];
         bool goes_on = tokens_of(next) != 0;
         if (goes_on) {
-            fetch_split(item + 2 * gridDim.x, at == 0 ? 2 : at - 1);
-            fetch_queries(next.row, item + gridDim.x, turn ^ 1);
+            fetch_split(item + 2 * gridDim.y, turn == 0 ? 2 : turn - 1);
+            fetch_queries(next.row, next_turn);
         }
         end_group();
         clear(mix);
-        u32 rounds = tokens_of(work) > ROUND ? 2 : 1;
+        u32 rounds = (tokens_of(work) + ROUND - 1) / ROUND;
         for (u32 round = 0; round < rounds; ++round) {
             bool works = tile != nullptr;
             u32 tokens = tokens_of(work) - round * ROUND - warp * TILE;
             float scores[4];
             if (works) score(scores, keys, room.queries[turn], lane);
-            tile = round + 1 < rounds ? tile_of(work, round + 1, warp, of_head(item), page_stride)
-                                      : tile_of(next, 0, warp, of_head(item + gridDim.x), page_stride);
+            tile = round + 1 < rounds ? tile_of(work, round + 1, warp, cache, page_stride)
+                                      : tile_of(next, 0, warp, cache, page_stride);
             if (tile != nullptr) load_keys(keys, tile, lane);
             if (works) {
                 u32 shares[2];
@@ -308,7 +311,6 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
         look();
         wait_for_groups<0>();
         barrier();
-        u32 first_head = item % blocks * HEADS;
         bool alone = work.slot == ALONE;
         size_t at_slot = (size_t)work.slot * query_heads + first_head;
         for (u32 at = 2 * threadIdx.x; at < HEADS * DIM; at += 2 * THREADS) {
@@ -338,34 +340,34 @@ KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_he
             join<4>(room, query_heads, sums, masses, out, out_stride);
             barrier();
         }
-        is_drawn = !alone;
+        is_drawn = tickets != nullptr && !alone;
         if (is_drawn && threadIdx.x == 0) {
             Joined whole = joined[work.joined];
             room.row = whole.row, room.first = whole.first, room.count = whole.count, room.head = first_head;
-            room.ticket = work.joined * blocks + item % blocks;
+            room.ticket = work.joined * gridDim.x + blockIdx.x;
             before = arrive(tickets + room.ticket);
         }
         if (!goes_on) break;
-        item += gridDim.x;
+        item += gridDim.y;
+        turn = next_turn;
     }
     look();
     barrier();
     if (is_drawn && room.is_last) join<16>(room, query_heads, sums, masses, out, out_stride);
 }
 
-// Puts the pieces of a tile's row and of one head together, a block each. Floor: 4 (DIM + 2) bytes a piece and head read once.
-KERNEL(DIM) combine(const Joined* __restrict__ all, u32 query_heads, const float* __restrict__ sums,
-                    const float2* __restrict__ masses, bf16* __restrict__ out, u32 out_stride) {
+// Puts the splits of a row, or the pieces of a tile's row, and HEADS heads together, a block each; rows of no slots are none.
+// Floor: 4 (DIM + 2) bytes a slot and head read once.
+KERNEL(THREADS) combine(const Joined* __restrict__ all, u32 query_heads, const float* sums, const float2* masses,
+                        bf16* __restrict__ out, u32 out_stride) {
+    __shared__ Room room;
     begin();
     Joined joined = all[blockIdx.x];
-    u32 head = blockIdx.y;
-    float top = -INFINITY, mass = 0, sum = 0;
-    for (u32 i = 0; i < joined.count; ++i) top = fmaxf(top, masses[(size_t)(joined.first + i) * query_heads + head].x);
-    for (u32 i = 0; i < joined.count; ++i) {
-        size_t at = (size_t)(joined.first + i) * query_heads + head;
-        float share = power_of_two(masses[at].x - top);
-        mass += share * masses[at].y;
-        sum += share * sums[at * DIM + threadIdx.x];
+    if (joined.count == 0) return;
+    if (threadIdx.x == 0) {
+        room.row = joined.row, room.first = joined.first, room.count = joined.count;
+        room.head = blockIdx.y * HEADS;
     }
-    out[(size_t)joined.row * out_stride + (size_t)head * DIM + threadIdx.x] = narrow(sum / mass);
+    barrier();
+    join<8>(room, query_heads, sums, masses, out, out_stride);
 }

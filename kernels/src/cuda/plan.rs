@@ -7,16 +7,17 @@ use super::batch::add_part;
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::Heads;
 
-/// Tokens of a split at most: two for each of a block's 8 warps, of 16 tokens.
-pub const SPLIT_TOKENS: usize = 256;
-/// Tokens of a split where few rows would leave most of a card idle.
-pub const SHORT_SPLIT_TOKENS: usize = 128;
-/// Rows at most that are few.
-pub const FEW_ROWS: usize = 4;
+/// Tokens of a split at most: eight tiles of 16 for each of a block's eight warps.
+pub const SPLIT_TOKENS: usize = 1024;
+/// Tokens of a split, for so many rows and key heads (or parts of one's query heads) of them together at most: shorter where longer
+/// ones would leave most of a card idle. Beyond the last, [`SPLIT_TOKENS`].
+const SHORT_SPLITS: [(usize, usize); 3] = [(32, 128), (96, 256), (256, 512)];
 /// Pages of a split at most.
 pub const SPLIT_PAGES: usize = SPLIT_TOKENS / PAGE_TOKENS;
 /// What is added to a split's tokens where the last is new.
 const IS_NEW: u32 = 1 << 16;
+/// Words of a row that is joined.
+const JOINED_WORDS: usize = 3;
 /// Words of a split.
 const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
 /// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
@@ -45,6 +46,8 @@ pub struct Fast {
     pub group: usize,
     /// Query heads of a block of the decode kernel: a divisor of the group.
     pub heads: usize,
+    /// Blocks of the decode kernel that take one split: one for so many of all query heads.
+    pub parts: usize,
     /// Rows of a tile of the prefill kernel.
     pub tile_rows: usize,
 }
@@ -61,7 +64,7 @@ impl Fast {
             return None;
         }
         let of_block = (1..=HEADS_MAX.min(group)).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
-        Some(Self { dim: heads.dim, group, heads: of_block, tile_rows: packed / group })
+        Some(Self { dim: heads.dim, group, heads: of_block, parts: heads.query / of_block, tile_rows: packed / group })
     }
 
     /// Bytes of shared memory of the prefill kernel: two pages of one key head.
@@ -70,15 +73,22 @@ impl Fast {
     }
 }
 
-/// Tokens of a split of a batch with so many rows that are split. Nothing else decides: a row's result does not depend on the
-/// lengths of others.
-pub fn split_tokens(rows: usize) -> usize {
-    if rows <= FEW_ROWS { SHORT_SPLIT_TOKENS } else { SPLIT_TOKENS }
+/// Tokens of a split of a batch with so many rows that are split, and blocks of the decode kernel that take one split. Nothing else
+/// decides: a row's result does not depend on the lengths of others.
+pub fn split_tokens(rows: usize, parts: usize) -> usize {
+    let short = SHORT_SPLITS.iter().find(|(most, _)| rows.saturating_mul(parts) <= *most);
+    short.map_or(SPLIT_TOKENS, |(_, tokens)| *tokens)
 }
 
-/// Blocks of the decode kernel on a card of so many multiprocessors, whatever the batch.
-pub fn decode_blocks(multiprocessors: u32) -> u32 {
-    BLOCKS_EACH * multiprocessors.max(1)
+/// Whether splits of so many rows are put together by the decode kernel itself: a launch less, which counts where there is little
+/// to do, and a wait more for each split.
+pub fn joins_at_once(rows: usize, parts: usize) -> bool {
+    split_tokens(rows, parts) == SHORT_SPLITS[0].1
+}
+
+/// Blocks of the decode kernel below one another on a card of so many multiprocessors, of which each takes some splits.
+pub fn decode_blocks(multiprocessors: u32, parts: usize) -> u32 {
+    (BLOCKS_EACH * multiprocessors / parts.max(1) as u32).max(1)
 }
 
 /// Tokens of one row's context.
@@ -154,6 +164,8 @@ pub struct Plan {
     pub reaches: Vec<Reach>,
     /// Slots that sums of splits and pieces need.
     pub slots: usize,
+    /// Rows that are split: those of spans of one.
+    pub rows: usize,
 }
 
 /// Where the parts of a plan begin, in words.
@@ -175,7 +187,8 @@ impl Plan {
     /// Lays out a batch; plainly where there are no fast kernels.
     pub fn of(batch: &Batch, fast: Option<Fast>) -> Self {
         let mut plan = Self::default();
-        let tokens = split_tokens(batch.spans.iter().filter(|span| span.rows == 1).count());
+        plan.rows = batch.spans.iter().filter(|span| span.rows == 1).count();
+        let tokens = split_tokens(plan.rows, fast.map_or(0, |fast| fast.parts));
         for span in &batch.spans {
             let (row, past, first_page) = (span.first as u32, span.past as u32, span.first_page as u32);
             let Some(fast) = fast else {
@@ -243,7 +256,7 @@ impl Plan {
     }
 
     /// Adds the words of all five, as [`add_part`] does. Behind the splits come `empty` ones of no tokens, in which blocks
-    /// that look for more find none.
+    /// that look for more find none; behind the joined rows as many of no slots as there are rows that are not joined.
     pub fn words(&self, empty: usize, into: &mut Vec<u32>) -> Begins {
         let mut part = |words: &mut dyn Iterator<Item = u32>| add_part(into, words);
         let joined = |j: &Joined| [j.row, j.first, j.count];
@@ -252,11 +265,14 @@ impl Plan {
             [s.row, tokens, s.slot, s.joined].into_iter().chain(s.pages)
         };
         let splits = self.splits.iter().flat_map(split);
+        let not_joined = self.rows - self.joined.len();
         let empty = if self.splits.is_empty() { 0 } else { empty * SPLIT_WORDS };
         let tile = |t: &Tile| [t.row, t.rows, t.past, t.first_page, t.begin, t.end, t.slot, t.step];
         Begins {
             splits: part(&mut splits.chain(std::iter::repeat_n(0, empty))),
-            joined: part(&mut self.joined.iter().flat_map(joined)),
+            joined: part(
+                &mut self.joined.iter().flat_map(joined).chain(std::iter::repeat_n(0, not_joined * JOINED_WORDS)),
+            ),
             pieced: part(&mut self.pieced.iter().flat_map(joined)),
             tiles: part(&mut self.tiles.iter().flat_map(tile)),
             reaches: part(&mut self.reaches.iter().flat_map(|r| [r.first_page, r.seen])),

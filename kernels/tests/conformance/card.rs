@@ -165,6 +165,10 @@ fn single_tokens_see_their_contexts_on_an_emulated_card() {
             single_tokens_see_their_contexts(card, Heads { query: 1, kv: 1, dim: 64 }, &[length]);
         }
         single_tokens_see_their_contexts(card, Heads { query: 16, kv: 1, dim: 64 }, &[700, 40]);
+        // Longer splits, which a kernel of their own puts together, where there are more rows and heads.
+        for kv in [11, 32, 52] {
+            single_tokens_see_their_contexts(card, Heads { query: kv, kv, dim: 64 }, &[1, 513, 1_023, 1_024, 1_025]);
+        }
     });
 }
 

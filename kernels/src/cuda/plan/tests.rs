@@ -132,13 +132,12 @@ fn a_split_does_not_depend_on_the_lengths_of_others() {
     let few = |lengths: &[(usize, usize)]| splits_of(&Plan::of(&batch(lengths), fast), 1);
     assert_eq!(few(&[(1, 3), (1, 700)]), [128, 128, 128, 128, 128, 61]);
     assert_eq!(few(&[(1, 9_000), (1, 700), (5, 9)]), few(&[(1, 3), (1, 700)]));
-    let many = |others: usize| {
-        let lengths: Vec<(usize, usize)> =
-            (0..FEW_ROWS + 1).map(|at| (1, if at == 1 { 700 } else { others })).collect();
+    let many = |rows: usize, others: usize| {
+        let lengths: Vec<(usize, usize)> = (0..rows).map(|at| (1, if at == 1 { 700 } else { others })).collect();
         splits_of(&Plan::of(&batch(&lengths), fast), 1)
     };
-    assert_eq!(many(3), [256, 256, 189]);
-    assert_eq!(many(3), many(5_000));
+    assert_eq!((many(33, 3), many(97, 3), many(257, 3)), (vec![256, 256, 189], vec![512, 189], vec![701]));
+    assert_eq!(many(97, 3), many(97, 5_000));
     let alone = Plan::of(&batch(&[(1, 3)]), fast);
     assert_eq!((alone.splits[0].slot, alone.splits[0].tokens, alone.slots), (ALONE, 4, 0));
 }
@@ -153,14 +152,19 @@ fn short_spans_over_long_contexts_come_in_pieces_and_long_ones_do_not() {
 
 #[test]
 fn words_of_each_kind_begin_at_16_bytes_and_splits_end_with_empty_ones() {
-    let plan = Plan::of(&batch(&[(1, 150), (3, 9), (3, 1_100)]), Fast::of(Heads { query: 3, kv: 1, dim: 64 }));
+    let plan = Plan::of(&batch(&[(1, 150), (3, 9), (3, 1_100), (1, 2)]), Fast::of(Heads { query: 3, kv: 1, dim: 64 }));
     let mut words = vec![7; 8];
     let begins = plan.words(40, &mut words);
     let all = [begins.splits, begins.joined, begins.pieced, begins.tiles, begins.reaches];
     assert!(all.iter().all(|begin| begin % 4 == 0));
-    assert_eq!(words[begins.splits..][..16], [0, 128, 0, 0, 0, 1, 0, 0, 0, IS_NEW + 23, 1, 0, 2, 0, 0, 0]);
-    assert!(words[begins.splits + 16..][..40 * 8].iter().all(|word| *word == 0) && begins.joined >= 8 + 16 + 40 * 8);
-    assert_eq!(words[begins.joined..][..3], [0, 0, 2]);
+    let split = |words: &[u32]| [words, &vec![0; SPLIT_WORDS - words.len()]].concat();
+    let splits =
+        [split(&[0, 128, 0, 0, 0, 1]), split(&[0, IS_NEW + 23, 1, 0, 2]), split(&[7, IS_NEW + 3, ALONE, 1, 22])]
+            .concat();
+    assert_eq!(words[begins.splits..][..splits.len()], splits);
+    assert!(words[begins.splits + splits.len()..][..40 * SPLIT_WORDS].iter().all(|word| *word == 0));
+    assert!(begins.joined >= begins.splits + splits.len() + 40 * SPLIT_WORDS);
+    assert_eq!(words[begins.joined..][..6], [0, 0, 2, 0, 0, 0]);
     assert_eq!(words[begins.pieced..][..9], [4, 2, 2, 5, 4, 2, 6, 6, 2]);
     assert_eq!(words[begins.tiles..][..8], [4, 3, 1_100, 4, 0, 16, 2, 2]);
 }
@@ -171,6 +175,6 @@ fn odd_heads_are_attended_plainly() {
         assert_eq!(Fast::of(Heads { query: heads.0, kv: heads.1, dim: heads.2 }), None, "{heads:?}");
     }
     let fast = Fast::of(Heads { query: 32, kv: 8, dim: 128 });
-    assert_eq!(fast, Some(Fast { dim: 128, group: 4, heads: 4, tile_rows: 32 }));
+    assert_eq!(fast, Some(Fast { dim: 128, group: 4, heads: 4, parts: 8, tile_rows: 32 }));
     assert_eq!(fast.map(|fast| fast.shared_bytes()), Some(65_536));
 }
