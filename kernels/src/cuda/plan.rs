@@ -186,8 +186,8 @@ pub struct Begins {
 impl Plan {
     /// Lays out a batch; plainly where there are no fast kernels.
     pub fn of(batch: &Batch, fast: Option<Fast>) -> Self {
-        let mut plan = Self::default();
-        plan.rows = batch.spans.iter().filter(|span| span.rows == 1).count();
+        let rows = batch.spans.iter().filter(|span| span.rows == 1).count();
+        let mut plan = Self { rows, ..Self::default() };
         let tokens = split_tokens(plan.rows, fast.map_or(0, |fast| fast.parts));
         for span in &batch.spans {
             let (row, past, first_page) = (span.first as u32, span.past as u32, span.first_page as u32);
