@@ -6,23 +6,29 @@ use super::backend::Card;
 use super::batch::{Partial, Step};
 use super::driver::{Arg, Driver, Shape};
 use super::memory::CardRows;
-use super::plan::{Fast, TILE_WARPS, decode_blocks, joins_at_once};
+use super::plan::{DECODE_WARPS, Fast, TILE_WARPS, decode_blocks, joins_at_once};
 use super::source::Unit;
 use crate::ops::{Heads, OpsError};
 
 /// The kernels of one shape of heads.
 pub(super) struct Attention<D: Driver> {
     decode: D::Kernel,
+    decode_many: D::Kernel,
     combine: D::Kernel,
     prefill: D::Kernel,
 }
 
 /// Threads of a block of the decode kernel.
-const DECODE_THREADS: u32 = 256;
+const DECODE_THREADS: u32 = 32 * DECODE_WARPS as u32;
 
 impl<D: Driver> Clone for Attention<D> {
     fn clone(&self) -> Self {
-        Self { decode: self.decode.clone(), combine: self.combine.clone(), prefill: self.prefill.clone() }
+        Self {
+            decode: self.decode.clone(),
+            decode_many: self.decode_many.clone(),
+            combine: self.combine.clone(),
+            prefill: self.prefill.clone(),
+        }
     }
 }
 
@@ -68,6 +74,7 @@ impl<D: Driver> Card<D> {
         let decode = Unit::decode(fast.dim, fast.heads);
         let made = Attention {
             decode: self.driver.kernel(&decode, "decode", 0)?,
+            decode_many: self.driver.kernel(&decode, "decode_many", fast.stream_bytes())?,
             combine: self.driver.kernel(&decode, "combine", 0)?,
             prefill: self.driver.kernel(&Unit::prefill(fast.dim, fast.group), "prefill", fast.shared_bytes())?,
         };
@@ -162,30 +169,33 @@ impl<D: Driver> Card<D> {
             return Ok(());
         }
         let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
-        let query_heads = Arg::Word(place.heads.query as u32);
-        let grid = [fast.parts as u32, decode_blocks(self.driver.multiprocessors(), fast.parts)];
-        let tickets = if joins_at_once(step.plan.rows, fast.parts) { partial.tickets } else { 0 };
-        let args = [
+        let at_once = joins_at_once(step.plan.rows, fast.parts);
+        let shape = Shape {
+            grid: [fast.parts as u32, decode_blocks(self.driver.multiprocessors(), fast.parts)],
+            threads: DECODE_THREADS,
+            shared_bytes: if at_once { 0 } else { fast.stream_bytes() },
+        };
+        let head = [
             rows,
             stride,
-            query_heads,
+            Arg::Word(place.heads.query as u32),
             Arg::Word(fast.group as u32),
             Arg::Address(step.at.splits),
-            Arg::Address(step.at.joined),
-            layer,
-            page_stride,
-            place.scale(),
-            out,
-            out_stride,
-            Arg::Address(partial.sums),
-            Arg::Address(partial.masses),
-            Arg::Address(tickets),
         ];
-        // SAFETY: as `decode` declares them; splits are of rows and pages that `prepare` checked, behind them come as many empty
-        // ones as blocks look at, and `partial` has room for every slot and ticket of the plan, whose tickets are zeros.
+        let cache = [layer, page_stride, place.scale(), out, out_stride];
+        let sums = [Arg::Address(partial.sums), Arg::Address(partial.masses)];
+        let (kernel, args) = match at_once {
+            true => {
+                let (joined, tickets) = ([Arg::Address(step.at.joined)], [Arg::Address(partial.tickets)]);
+                (&kernels.decode, [&head[..], &joined, &cache, &sums, &tickets].concat())
+            }
+            false => (&kernels.decode_many, [&head[..], &cache, &sums].concat()),
+        };
+        // SAFETY: as both declare them; splits are of rows and pages that `prepare` checked, behind them come as many empty ones
+        // as blocks look at, and `partial` has room for every slot and ticket of the plan, whose tickets are zeros.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&kernels.decode, Shape { grid, threads: DECODE_THREADS, shared_bytes: 0 }, &args)
+            self.driver.launch(kernel, shape, &args)
         }
     }
 

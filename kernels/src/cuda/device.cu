@@ -90,6 +90,21 @@ DEVICE u32 arrive(u32* counter) {
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
 }
+// The same among the threads of a block, for a counter in shared memory: what a warp's lanes have written before a warp's barrier
+// and this, whoever counts or looks later sees.
+DEVICE u32 arrive_in_block(u32* counter) {
+    u32 before, shared = (u32)__cvta_generic_to_shared(counter);
+    asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(shared) : "memory");
+    return before;
+}
+DEVICE u32 seen_in_block(u32* counter) {
+    u32 count, shared = (u32)__cvta_generic_to_shared(counter);
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(count) : "r"(shared) : "memory");
+    return count;
+}
+DEVICE void pause() { asm volatile("nanosleep.u32 40;"); }
+DEVICE u32 from_first_lane(u32 value) { return __shfl_sync(EVERYONE, value, 0); }
+
 // 16 bytes that no one in this launch writes and no one else of this multiprocessor reads.
 DEVICE uint4 streamed(const bf16* from) {
     uint4 v;

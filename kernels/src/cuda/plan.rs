@@ -20,6 +20,8 @@ const IS_NEW: u32 = 1 << 16;
 const JOINED_WORDS: usize = 3;
 /// Words of a split.
 const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
+/// Warps of a block of the decode kernels.
+pub const DECODE_WARPS: usize = 8;
 /// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
 const BLOCKS_EACH: u32 = 2;
 /// Warps of a tile, each of 16 packed rows.
@@ -65,6 +67,14 @@ impl Fast {
         }
         let of_block = (1..=HEADS_MAX.min(group)).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
         Some(Self { dim: heads.dim, group, heads: of_block, parts: heads.query / of_block, tile_rows: packed / group })
+    }
+
+    /// Bytes of shared memory of the decode kernel for many rows: of each warp three splits and the queries of two, whose rows are
+    /// padded, and in two places the sums of each, padded too, and their masses; and four counters.
+    pub fn stream_bytes(&self) -> u32 {
+        let own = 3 * SPLIT_WORDS * size_of::<u32>() + 2 * self.heads * (self.dim + 32) * size_of::<u16>();
+        let sums = 2 * self.heads * (self.dim + 8 + 2) * size_of::<f32>();
+        (DECODE_WARPS * (own + sums) + 4 * size_of::<u32>()) as u32
     }
 
     /// Bytes of shared memory of the prefill kernel: two pages of one key head.

@@ -44,7 +44,8 @@ impl Unit {
     /// Attention of single new tokens, `heads` query heads of one key head at a time.
     pub fn decode(dim: usize, heads: usize) -> Self {
         let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32)];
-        Self { file: "decode.cu", text: include_str!("decode.cu"), defines, kernels: &["decode", "combine"] }
+        let text = concat!(include_str!("tile.cu"), include_str!("decode.cu"), include_str!("decode_many.cu"));
+        Self { file: "decode.cu", text, defines, kernels: &["decode", "combine", "decode_many"] }
     }
 
     /// Attention of many new tokens, for `group` query heads of each key head.

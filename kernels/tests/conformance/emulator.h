@@ -269,6 +269,10 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
     return emulator::from_lane(value, lane >= distance ? lane - distance : lane);
 }
 DEVICE u32 arrive(u32* counter) { return (*counter)++; }
+DEVICE u32 arrive_in_block(u32* counter) { return (*counter)++; }
+DEVICE u32 seen_in_block(u32* counter) { return *counter; }
+DEVICE void pause() { emulator::yield(); }
+DEVICE u32 from_first_lane(u32 value) { return emulator::from_lane(value, 0); }
 DEVICE uint4 streamed(const bf16* from) { return *reinterpret_cast<const uint4*>(from); }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
 

@@ -176,5 +176,5 @@ fn odd_heads_are_attended_plainly() {
     }
     let fast = Fast::of(Heads { query: 32, kv: 8, dim: 128 });
     assert_eq!(fast, Some(Fast { dim: 128, group: 4, heads: 4, parts: 8, tile_rows: 32 }));
-    assert_eq!(fast.map(|fast| fast.shared_bytes()), Some(65_536));
+    assert_eq!(fast.map(|fast| (fast.shared_bytes(), fast.stream_bytes())), Some((65_536, 57_744)));
 }
