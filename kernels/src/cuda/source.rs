@@ -3,7 +3,7 @@
 //! It refuses to know compilers and cards.
 
 use super::linear::Form;
-use super::plan::{SPLIT_TOKENS, TILE_WARPS};
+use super::plan::TILE_WARPS;
 
 /// What only a card has; an emulator puts its own in this place.
 pub const DEVICE: &str = include_str!("device.cu");
@@ -32,7 +32,7 @@ impl Unit {
 
     /// Rotation and the write to the cache.
     pub fn rotate() -> Self {
-        let kernels = &["angles", "rotate_and_keep"];
+        let kernels = &["angles", "rotate_and_keep_wide", "rotate_and_keep"];
         Self { file: "rotate.cu", text: include_str!("rotate.cu"), defines: Vec::new(), kernels }
     }
 
@@ -43,8 +43,9 @@ impl Unit {
 
     /// Attention of single new tokens, `heads` query heads of one key head at a time.
     pub fn decode(dim: usize, heads: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32), ("SPLIT", SPLIT_TOKENS as u32)];
-        Self { file: "decode.cu", text: include_str!("decode.cu"), defines, kernels: &["decode", "combine"] }
+        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32)];
+        let text = concat!(include_str!("tile.cu"), include_str!("decode.cu"), include_str!("decode_many.cu"));
+        Self { file: "decode.cu", text, defines, kernels: &["decode", "combine", "decode_many"] }
     }
 
     /// Attention of many new tokens, for `group` query heads of each key head.
@@ -113,6 +114,6 @@ mod tests {
             assert_eq!(found, unit.kernels, "{}", unit.file);
             assert!(unit.source().contains("mma.sync") && unit.text.starts_with("//! "), "{}", unit.file);
         }
-        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4", "-DSPLIT=256"]);
+        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4"]);
     }
 }
