@@ -13,7 +13,8 @@ mod endpoint;
 mod gauges;
 mod maker;
 mod memory;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(feature = "cuda")]
+#[cfg(test)]
 mod on_card;
 mod opening;
 mod replicas;
