@@ -108,7 +108,10 @@ impl Arguments {
 }
 
 fn number(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("expected a number from 1, got {text}\n{HELP}"))
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("expected a number from 1, got {text}\n{HELP}"))
 }
 
 fn list<T>(text: &str, one: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {

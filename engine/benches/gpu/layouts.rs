@@ -48,7 +48,12 @@ pub(crate) fn run<B: Ops>(bench: &Bench<B>, folder: &Path) -> usize {
         );
     };
     let whole = as_prompt(bench, golden);
-    line("whole, and again on other pages", &whole, &in_chunks(bench, golden, &[tokens], &pages_from(40, tokens)), true);
+    line(
+        "whole, and again on other pages",
+        &whole,
+        &in_chunks(bench, golden, &[tokens], &pages_from(40, tokens)),
+        true,
+    );
     let odd = [PAGE_TOKENS, 1, 1, 1, 130, tokens];
     line("whole, and in odd chunks", &whole, &in_chunks(bench, golden, &odd, &pages_from(0, tokens)), false);
     let cached = (tokens - golden.last) / PAGE_TOKENS * PAGE_TOKENS;

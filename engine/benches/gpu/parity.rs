@@ -34,7 +34,9 @@ pub(crate) fn run<B: Ops>(bench: &Bench<B>, folder: &Path) -> usize {
     line("all", &theirs, &whole, &single);
     let broken = [&whole, &single].into_iter().filter(|ours| mean(ours) > DIVERGENCE_MAX * mean(&theirs)).count();
     let verdict = if broken == 0 { "held" } else { "BROKEN" };
-    println!("\nKL(f32 || bf16) in nats, mean (greatest); bound on the mean of all: {DIVERGENCE_MAX} x theirs: {verdict}");
+    println!(
+        "\nKL(f32 || bf16) in nats, mean (greatest); bound on the mean of all: {DIVERGENCE_MAX} x theirs: {verdict}"
+    );
     broken
 }
 

@@ -45,7 +45,13 @@ pub(crate) fn run<B: Ops>(bench: &Bench<B>, table: &mut Table) {
             }
             each.sort_by(f64::total_cmp);
             let (median, count) = (each[each.len() / 2], *tokens as f64);
-            table.row(&format!("prefill, {tokens} {name}"), count / median, 1e3 * median, count / least, floor(*tokens));
+            table.row(
+                &format!("prefill, {tokens} {name}"),
+                count / median,
+                1e3 * median,
+                count / least,
+                floor(*tokens),
+            );
         }
     }
 }

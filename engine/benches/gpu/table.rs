@@ -43,7 +43,10 @@ impl Table {
                 (asked.join(", "), if passes { "pass" } else { "SHORT" })
             }
         };
-        println!("| {what} | {tokens_s:.0} | {step_ms:.3} | {ceiling:.0} | {:.1} % | {asked} | {verdict} |", 100.0 * part);
+        println!(
+            "| {what} | {tokens_s:.0} | {step_ms:.3} | {ceiling:.0} | {:.1} % | {asked} | {verdict} |",
+            100.0 * part
+        );
     }
 
     /// Which rows pass.

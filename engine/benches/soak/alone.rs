@@ -7,7 +7,7 @@ use crate::traffic;
 use legwork_engine::{Decode, Drawn, Engine, EngineLimits, Output, Reason, Request, RequestId, Sampling, Speech};
 use legwork_kernels::Cpu;
 use legwork_model::{
-    BpeParts, Decoder, DecoderSettings, ModelFiles, PreTokenizer, StreamDecoder, Tokenizer, TokenizerSource,
+    BpeParts, Decoder, DecoderSettings, Forward, ModelFiles, PreTokenizer, StreamDecoder, Tokenizer, TokenizerSource,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub(crate) fn references(opened: &Opened, texts: &Texts) -> Vec<Answered> {
 }
 
 /// Asks an engine that has nothing else to do.
-pub(crate) fn ask(engine: &mut Local, prompt: Vec<u32>, sampling: Sampling) -> Answered {
+pub(crate) fn ask<M: Forward>(engine: &mut Engine<M>, prompt: Vec<u32>, sampling: Sampling) -> Answered {
     let sampling = Sampling { logprobs: Some(RIVALS), ..sampling };
     let (id, deadline_ms, session) = (RequestId(1), None, None);
     let request = Request { id, prompt: prompt.clone(), sampling: sampling.clone(), deadline_ms, session };
