@@ -7,9 +7,9 @@ mod emulated;
 
 use emulated::Emulated;
 use legwork_kernels::cuda::driver::Driver;
-use legwork_kernels::cuda::{Card, Cuda, Nvidia, Recordings};
+use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Recordings, Seat};
 use legwork_kernels::{Batch, PAGE_TOKENS};
-use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles};
+use legwork_model::{Decoder, DecoderSettings, Forward, MakeRank, ModelFiles, Ranks, Share};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -47,10 +47,14 @@ fn divergence(exact: &[f64], ours: &[f64]) -> f64 {
 }
 
 fn open<D: Driver>(card: Card<D>, folder: &Path) -> Decoder<Card<D>> {
+    open_share(card, folder, Share::default())
+}
+
+fn open_share<D: Driver>(card: Card<D>, folder: &Path, share: Share) -> Decoder<Card<D>> {
     let mut files = ModelFiles::open(folder).unwrap();
     let config = files.decoder().unwrap().clone();
     let settings = DecoderSettings { pages: 12, rows_max: 256, context_max: usize::MAX };
-    Decoder::load(card, &config, &mut files.weights, settings).unwrap()
+    Decoder::load_share(card, &config, &mut files.weights, settings, share).unwrap()
 }
 
 /// Logits of all rows, from chunks of one sequence.
@@ -209,6 +213,40 @@ fn what_was_computed_on_a_card_is_the_same_elsewhere() {
     match Nvidia::count() {
         0 => eprintln!("skipped: there is no card here"),
         _ => what_was_computed_is_the_same_elsewhere(|| Cuda::open(0, None).unwrap()),
+    }
+}
+
+#[test]
+fn two_cards_are_one_model() {
+    if Nvidia::count() < 2 {
+        eprintln!("skipped: there are no two cards here");
+        return;
+    }
+    for family in ["qwen3", "qwen2", "llama"] {
+        let folder = goldens().join(format!("tiny-{family}"));
+        let name = GroupName::new().unwrap();
+        let makers = (0..2).map(|rank| -> MakeRank {
+            let folder = folder.clone();
+            Box::new(move || {
+                let card = Cuda::open_rank(rank, None, Seat { name, rank, ranks: 2 })?;
+                Ok(Box::new(open_share(card, &folder, Share { rank, ranks: 2 })))
+            })
+        });
+        let mut ranks = Ranks::start(makers.collect()).unwrap();
+        let mut whole = open(Cuda::open(0, None).unwrap(), &folder);
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        for past in 0..8 {
+            let mut batch = Batch::default();
+            // A prompt, then single tokens: run, recorded, and played back.
+            let new = if past == 0 { 70 } else { 1 };
+            let past = if past == 0 { 0 } else { 69 + past };
+            batch.push(&(3..3 + new).collect::<Vec<_>>(), past, &[2, 0], true);
+            whole.forward(&batch, &mut one).unwrap();
+            ranks.forward(&batch, &mut two).unwrap();
+            let doubles = |all: &[f32]| all.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+            let between = divergence(&doubles(&one), &doubles(&two));
+            assert!(between <= LAYOUTS_KL_MAX, "{family} after {past}: {between}");
+        }
     }
 }
 

@@ -6,12 +6,14 @@
 use super::attention::{Attention, Place};
 use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
+use super::linear::{Few, Layout};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::recorded::Recorder;
 use super::source::Unit;
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -30,6 +32,7 @@ pub struct Card<D: Driver> {
     pub(super) step: RefCell<Step<D>>,
     pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
+    few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
 
@@ -69,6 +72,7 @@ impl<D: Driver> Card<D> {
             step: RefCell::new(Step::new()),
             recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
+            few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
         })
     }
@@ -248,7 +252,10 @@ impl<D: Driver> Ops for Card<D> {
         // SAFETY: the addresses are those of buffers of these shapes, as checked above.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.product(&product)
+            match Layout::of(&product) {
+                Some(layout) => self.few.borrow_mut().run(&self.driver, &product, layout),
+                None => self.driver.product(&product),
+            }
         }
     }
 
@@ -390,15 +397,22 @@ impl<D: Driver> Ops for Card<D> {
         self.run_or_play(batch, heads, pages, kind, run)
     }
 
-    fn all_reduce(&self, _x: &mut CardRows<D>) -> Result<(), OpsError> {
-        Ok(())
+    fn all_reduce(&self, x: &mut CardRows<D>) -> Result<(), OpsError> {
+        if self.driver.ranks() == 1 || x.rows == 0 || x.width == 0 {
+            return Ok(());
+        }
+        #[allow(unsafe_code)]
+        // SAFETY: the buffer holds so many rows at its stride.
+        unsafe {
+            self.driver.sum_over_ranks(x.address, x.rows * x.stride)
+        }
     }
 
     fn page_bytes(&self, cache: &CardCache<D>) -> usize {
         cache.page_bytes()
     }
 
-    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<HostBytes, OpsError> {
         cache.save(&self.driver, pages)
     }
 

@@ -9,7 +9,10 @@ use super::compile::{Arch, compile};
 use super::driver::{Arg, Driver, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
+use super::group::{Connection, Seat};
+use super::pinned::Pool;
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
 use cudarc::driver::{
@@ -35,7 +38,10 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    /// Given up before the stream is.
+    group: Option<(Connection, usize)>,
     products: Products,
+    pinned: Pool,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
     kept: Option<PathBuf>,
@@ -59,6 +65,14 @@ impl Card<Nvidia> {
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, OpsError> {
         Self::new(Nvidia::open(ordinal, kept)?)
     }
+
+    /// Opens a card as one rank of a tensor-parallel group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Card::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
+        Self::new(Nvidia::open_rank(ordinal, kept, seat)?)
+    }
 }
 
 impl Nvidia {
@@ -75,6 +89,25 @@ impl Nvidia {
     /// # Errors
     /// No such card, or a missing library.
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
+        // A context of its own: after a failure it is destroyed with all that it held, and a new one works.
+        Self::open_in(kept, || CudaContext::new_non_primary(ordinal, 0))
+    }
+
+    /// Opens a card by its number, as one rank of a group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Nvidia::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, CardError> {
+        // NCCL's own threads use the card's primary context.
+        let mut card = Self::open_in(kept, || CudaContext::new(ordinal))?;
+        card.group = Some((Connection::new(&card.stream, seat)?, seat.ranks));
+        Ok(card)
+    }
+
+    fn open_in(
+        kept: Option<PathBuf>,
+        context: impl FnOnce() -> Result<Arc<CudaContext>, DriverError>,
+    ) -> Result<Self, CardError> {
         #[allow(unsafe_code)]
         // SAFETY: as in `count`, for both libraries.
         let (driver, products) = unsafe { (sys::is_culib_present(), cudarc::cublaslt::sys::is_culib_present()) };
@@ -85,7 +118,7 @@ impl Nvidia {
             let package = "CUDA 13 or its wheel nvidia-cublas";
             return Err(CardError::Library { library: "libcublasLt", package });
         }
-        let context = CudaContext::new(ordinal).map_err(failed("opening a card"))?;
+        let context = context().map_err(failed("opening a card"))?;
         #[allow(unsafe_code)]
         // SAFETY: nothing is allocated yet, and all memory is made, used and given back on the one stream below.
         unsafe {
@@ -99,6 +132,8 @@ impl Nvidia {
             context,
             stream,
             begins_early: major >= 9,
+            group: None,
+            pinned: Pool::default(),
             arch,
             kept,
             is_recording: Cell::new(false),
@@ -231,6 +266,10 @@ impl Driver for Nvidia {
         Ok(self.stream.synchronize().map_err(failed("waiting for the card"))?)
     }
 
+    fn host(&self, bytes: usize) -> HostBytes {
+        self.pinned.take(&self.context, bytes)
+    }
+
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {
         self.bind()?;
         let kernel = self.module(unit)?.load_function(name).map_err(failed("finding a kernel"))?;
@@ -290,6 +329,20 @@ impl Driver for Nvidia {
 
     fn play(&self, graph: &Recording) -> Result<(), OpsError> {
         Ok(graph.0.launch().map_err(failed("playing back a step"))?)
+    }
+
+    fn ranks(&self) -> usize {
+        self.group.as_ref().map_or(1, |(_, ranks)| *ranks)
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        self.bind()?;
+        match &self.group {
+            None => Ok(()),
+            // SAFETY: the caller's duty.
+            Some((connection, _)) => Ok(unsafe { connection.sum(address, count) }?),
+        }
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]
