@@ -1,4 +1,4 @@
-"""transformers on a card, beside `engine/benches/gpu.rs`: python transformers_gpu.py MODEL [--seconds 90] [--no-compile].
+"""transformers on a card, beside `engine/benches/gpu.rs`: python transformers_gpu.py MODEL [--seconds 90] [--only TEXT].
 
 Rows in the same units: decode at a batch and a context, with a static cache compiled into CUDA graphs and as plain `generate`
 does it; prefill of a prompt with the head on its last token. Random ids, greedy. Nothing new is begun after `--seconds`.
@@ -20,7 +20,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--only", default="", help="rows whose name has this")
     parser.add_argument("--attention", default="sdpa")
     return parser.parse_args()
 
@@ -36,6 +36,7 @@ class Bench:
     def __init__(self, given):
         self.began = time.perf_counter()
         self.seconds = given.seconds
+        self.only = given.only
         self.model = AutoModelForCausalLM.from_pretrained(
             given.model, dtype=torch.bfloat16, attn_implementation=given.attention, device_map="cuda").eval()
         self.model.generation_config.eos_token_id = None
@@ -44,6 +45,8 @@ class Bench:
 
     def row(self, what, run):
         """`run` gives tokens and seconds."""
+        if self.only not in what:
+            return
         if time.perf_counter() - self.began > self.seconds:
             print(f"| {what} | not begun: {self.seconds:.0f} s are over |", flush=True)
             return
@@ -136,9 +139,8 @@ def main():
     bench.row("transformers, generate, batch 1 at 1,024", lambda: bench.generate(1, 1_024))
     bench.row("transformers, generate, batch 64 at 1,024", lambda: bench.generate(64, 1_024))
     bench.row("transformers, static cache, batch 1 at 1,024", lambda: bench.static(1, 1_024, False))
-    if not given.no_compile:
-        bench.row("transformers, static cache compiled, batch 1 at 1,024", lambda: bench.static(1, 1_024, True))
-        bench.row("transformers, static cache compiled, batch 64 at 1,024", lambda: bench.static(64, 1_024, True))
+    bench.row("transformers, static cache compiled, batch 1 at 1,024", lambda: bench.static(1, 1_024, True))
+    bench.row("transformers, static cache compiled, batch 64 at 1,024", lambda: bench.static(64, 1_024, True))
 
 
 if __name__ == "__main__":

@@ -81,26 +81,35 @@ fn main() -> ExitCode {
         let ceilings = Ceilings { bytes_s: 1e10, flops_s: 1e11 };
         return run(Cpu::new(), files, costs, ceilings, PAGES_CPU, given, |_, _| (), |_| 0);
     }
-    if Nvidia::count() == 0 {
+    if Nvidia::count() <= given.card {
         println!("skipped: there is no card here");
         return ExitCode::SUCCESS;
     }
-    let card = Cuda::open(0, given.kernels.clone()).unwrap();
-    let measured = card.driver().ceilings().unwrap();
-    let ceilings = Ceilings { bytes_s: measured.copy_bytes_s, flops_s: measured.product_flops_s };
+    let (card, ceilings) = opened(&given);
     let (free, all) = card.driver().memory().unwrap();
-    println!(
-        "{}: {:.1} of {:.1} GB free, copy {:.2} TB/s (read and written), product {:.0} TFLOP/s",
-        card.driver().arch().name(),
-        free as f64 / 1e9,
-        all as f64 / 1e9,
-        ceilings.bytes_s / 1e12,
-        ceilings.flops_s / 1e12
-    );
+    println!("{:.1} of {:.1} GB free", free as f64 / 1e9, all as f64 / 1e9);
     let taken = costs.weight_bytes() + costs.buffer_bytes(given.rows_max) + RESERVE_BYTES;
     let pages = ((free as f64 * CACHE_PART - taken) / (costs.token_bytes() * PAGE_TOKENS as f64)).max(1.0) as usize;
     let played = |card: &Cuda| card.recordings().played;
-    run(card, files, costs, ceilings, given.pages.unwrap_or(pages), given, Cuda::set_recording, played)
+    let code =
+        run(card, files, costs, ceilings, given.pages.unwrap_or(pages), given.clone(), Cuda::set_recording, played);
+    // A card that became slower meanwhile would make every part of a ceiling a lie.
+    opened(&given);
+    code
+}
+
+/// A card, and what it can do at most, which is printed.
+fn opened(given: &Arguments) -> (Cuda, Ceilings) {
+    let card = Cuda::open(given.card, given.kernels.clone()).unwrap();
+    let measured = card.driver().ceilings().unwrap();
+    let ceilings = Ceilings { bytes_s: measured.copy_bytes_s, flops_s: measured.product_flops_s };
+    println!(
+        "{}: copy {:.2} TB/s (read and written), product {:.0} TFLOP/s",
+        card.driver().arch().name(),
+        ceilings.bytes_s / 1e12,
+        ceilings.flops_s / 1e12
+    );
+    (card, ceilings)
 }
 
 #[allow(clippy::too_many_arguments, reason = "called twice, above")]

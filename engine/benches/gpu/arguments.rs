@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub(crate) const HELP: &str = "gpu MODEL [--only parity,layouts,recorded,decode,prefill,episodes] [--turns 40] [--episodes 64] \
 [--turns-off 4] [--step-rows 2048] [--chunk-rows 8192] [--rows-max 32768] [--steps 64] [--contexts 1024,8192] \
-[--batches 1,8,64,128] [--prompts 2048,8192,32768] [--pages N] [--kernels FOLDER] [--cpu]";
+[--batches 1,8,64,128] [--prompts 2048,8192,32768] [--pages N] [--card 0] [--kernels FOLDER] [--cpu]";
 
 /// A part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Arguments {
     pub(crate) prompts: Vec<usize>,
     /// Pages of the cache; what fits if not given.
     pub(crate) pages: Option<usize>,
+    /// The card's number: two programs on two cards are two replicas.
+    pub(crate) card: usize,
     /// Where compiled kernels are kept.
     pub(crate) kernels: Option<PathBuf>,
     /// On the processor, which only shows that the program works.
@@ -78,6 +80,7 @@ impl Arguments {
             batches: vec![1, 8, 64, 128],
             prompts: vec![2_048, 8_192, 32_768],
             pages: None,
+            card: 0,
             kernels: None,
             cpu: false,
         };
@@ -96,6 +99,7 @@ impl Arguments {
                 "--batches" => read.batches = list(&value()?, |text| text.parse().ok())?,
                 "--prompts" => read.prompts = list(&value()?, |text| text.parse().ok())?,
                 "--pages" => read.pages = Some(number(&value()?)?),
+                "--card" => read.card = value()?.parse().map_err(|_| HELP.to_owned())?,
                 "--kernels" => read.kernels = Some(value()?.into()),
                 "--cpu" => read.cpu = true,
                 "--help" => return Err(HELP.to_owned()),

@@ -2,7 +2,7 @@
 //! canaries as they are known. It remembers requests while they live, and a few answers to ask for again.
 
 use super::traffic::{Ask, Kind};
-use super::{GAP_MAX, SHIFT_MAX};
+use super::{GAP_MAX, SHIFT_MAX, SHIFT_MEAN_MAX};
 use crate::alone::{Answered, Compared, compare};
 use crate::traffic::{Cancel, Dice};
 use legwork_engine::{Drawn, Output, Reason, Request, RequestId, Sampling, Usage};
@@ -28,8 +28,25 @@ struct Agreement {
     cut: usize,
     tokens: usize,
     shift: f32,
+    /// Sum of the distances of the logarithms of equal tokens' probabilities.
+    shifts: f64,
     /// Of answers that took another token, how much less probable it was.
     gaps: Vec<f32>,
+}
+
+impl Agreement {
+    fn mean(&self) -> f64 {
+        self.shifts / self.tokens.max(1) as f64
+    }
+}
+
+/// The distances of the logarithms of equal tokens' probabilities, up to the first other token.
+fn shifts(alone: &Answered, got: &[Drawn]) -> f64 {
+    let equal = alone.tokens.iter().zip(got).take_while(|(one, other)| one.id == other.id);
+    equal
+        .filter_map(|(one, other)| one.logprob.zip(other.logprob))
+        .map(|(one, other)| f64::from((one - other).abs()))
+        .sum()
 }
 
 struct Live {
@@ -222,9 +239,10 @@ impl Desk {
         let answer = Answered { prompt, sampling, tokens, reason };
         match kind {
             Kind::Canary(which) => {
-                let compared = compare(&self.known[which], &answer.tokens);
+                let known = &self.known[which];
+                let (compared, shifts) = (compare(known, &answer.tokens), shifts(known, &answer.tokens));
                 let what = format!("canary {which}, {id:?} of {} tokens,", answer.prompt.len());
-                self.agree(&what, compared, is_whole, false);
+                self.agree(&what, compared, shifts, is_whole, false);
             }
             _ if is_whole && answer.sampling.temperature == 0.0 => self.remember(&answer),
             _ => {}
@@ -248,17 +266,19 @@ impl Desk {
         for (which, under_load) in std::mem::take(&mut self.again).into_iter().enumerate() {
             let alone = ask(under_load.prompt, under_load.sampling);
             let what = format!("answer {which} to {} tokens, asked for again,", alone.prompt.len());
-            self.agree(&what, compare(&alone, &under_load.tokens), true, true);
+            let shifts = shifts(&alone, &under_load.tokens);
+            self.agree(&what, compare(&alone, &under_load.tokens), shifts, true, true);
         }
     }
 
-    fn agree(&mut self, what: &str, compared: Compared, is_whole: bool, afterwards: bool) {
+    fn agree(&mut self, what: &str, compared: Compared, shifts: f64, is_whole: bool, afterwards: bool) {
         let Compared { equal, gap, shift } = compared;
         let agreement = if afterwards { &mut self.afterwards } else { &mut self.canaries };
         agreement.whole += usize::from(is_whole);
         agreement.cut += usize::from(!is_whole);
         agreement.tokens += equal;
         agreement.shift = agreement.shift.max(shift);
+        agreement.shifts += shifts;
         agreement.gaps.extend(gap);
         if gap.is_some_and(|gap| gap > GAP_MAX) || shift > SHIFT_MAX {
             self.breach(format!("{what} left that given alone at token {equal}: gap {gap:?}, logprobs {shift} apart"));
@@ -268,6 +288,13 @@ impl Desk {
     /// Prints what was found.
     pub(super) fn print(&mut self) {
         let all: usize = self.ended.values().sum();
+        for (what, mean) in [("canaries", self.canaries.mean()), ("other answers", self.afterwards.mean())] {
+            if mean > SHIFT_MEAN_MAX {
+                self.breach(format!(
+                    "{what} are {mean:.3} from those known in the mean, as logarithms of probabilities"
+                ));
+            }
+        }
         if all != self.accepted {
             self.breach(format!("{} requests were taken in, {all} ended", self.accepted));
         }
@@ -295,11 +322,11 @@ impl Desk {
     }
 
     fn agreement(&self, what: &str, agreement: &Agreement) {
-        let Agreement { whole, cut, tokens, shift, gaps } = agreement;
+        let Agreement { whole, cut, tokens, shift, gaps, .. } = agreement;
+        let mean = agreement.mean();
         let most = gaps.iter().copied().fold(0.0, f32::max);
         println!(
-            "| {what} | {whole} whole answers and {cut} cut short; {tokens} tokens equal, logprobs at most {shift:.3} apart (bound \
-             {SHIFT_MAX}); {} took another token, at most {most:.3} less probable (bound {GAP_MAX}) |",
+            "| {what} | {whole} whole answers and {cut} cut short; {tokens} tokens equal, logprobs {mean:.4} apart in the mean (bound {SHIFT_MEAN_MAX}), at most {shift:.3} (bound {SHIFT_MAX}); {} took another token, at most {most:.3} less probable (bound {GAP_MAX}) |",
             gaps.len()
         );
     }
