@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use traffic::{Bounds, Traffic};
 
 /// Natural logarithms of probabilities. On a model of Qwen3-4B's shape with random weights the bench `gpu` saw two ways of
-/// computing one context up to 1.0 apart (of 64 positions and all tokens) and 0.13 in the mean; logits are 4 in the mean and
-/// bf16, so those near 20 come in steps of 1/8. Keys of another's page would move them by 4.
+/// computing one context up to 1.0 apart (of 64 positions and all tokens) and, by their divergence, 0.13 in the mean; its logits
+/// have a deviation of 4, which is what keys of another's page would move them by, and near 20 come in bf16's steps of 1/8.
 pub(crate) const GAP_MAX: f32 = 1.25;
 pub(crate) const SHIFT_MAX: f32 = 1.25;
 /// In the mean of all tokens that are equal.
