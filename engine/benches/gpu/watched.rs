@@ -2,7 +2,7 @@
 //! refuses to know engines.
 
 use crate::work::{Ceilings, Costs};
-use legwork_kernels::{Batch, DrawRules, Ops};
+use legwork_kernels::{Batch, DrawRules, HostBytes, Ops};
 use legwork_model::{Decoder, Forward, ModelError, ModelLimits, Next};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl<B: Ops> Forward for Watched<B> {
         result
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         let began = Instant::now();
         let result = self.model.borrow_mut().save_pages(pages);
         self.seen.borrow_mut().copies_s += began.elapsed().as_secs_f64();

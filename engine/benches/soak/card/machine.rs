@@ -1,7 +1,7 @@
 //! Where the model is computed: opening it, making it fail, and a model that fails when it is told to where the machine itself
 //! cannot. It refuses to know requests.
 
-use legwork_kernels::{Batch, DrawRules, Ops, OpsError};
+use legwork_kernels::{Batch, DrawRules, HostBytes, Ops, OpsError};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelError, ModelFiles, ModelLimits, Next};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ impl<B: Ops> Forward for Failing<B> {
         self.model()?.forward_and_draw(batch, rules, next, logits)
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         self.model()?.save_pages(pages)
     }
 
