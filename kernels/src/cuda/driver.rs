@@ -70,6 +70,9 @@ pub trait Driver {
     /// Work that was recorded.
     type Graph: Send;
 
+    /// Multiprocessors of the card: what kernels whose blocks go on to further work are launched by.
+    fn multiprocessors(&self) -> u32;
+
     /// Reserves memory that holds zeros, aligned to 256 bytes; at least one byte.
     ///
     /// # Errors

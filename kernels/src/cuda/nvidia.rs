@@ -38,6 +38,7 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    multiprocessors: u32,
     /// Given up before the stream is.
     group: Option<(Connection, usize)>,
     products: Products,
@@ -125,6 +126,9 @@ impl Nvidia {
             context.disable_event_tracking();
         }
         let (major, minor) = context.compute_capability().map_err(failed("asking for a card's capability"))?;
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors =
+            context.attribute(attribute).map_err(failed("asking for a card's multiprocessors"))? as u32;
         let arch = Arch::of(major, minor)?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
         let products = Products::new(&stream)?;
@@ -132,6 +136,7 @@ impl Nvidia {
             context,
             stream,
             begins_early: major >= 9,
+            multiprocessors,
             group: None,
             pinned: Pool::default(),
             arch,
@@ -229,6 +234,10 @@ impl Driver for Nvidia {
     type Memory = CudaSlice<u8>;
     type Kernel = CudaFunction;
     type Graph = Recording;
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<CudaSlice<u8>, OpsError> {
         self.refuse_in_recording("memory was reserved")?;

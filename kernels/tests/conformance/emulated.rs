@@ -24,6 +24,9 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// What stands behind each piece of memory, and must stand there when it is dropped.
 const FENCE: u8 = 0xa5;
 
+/// Few, so that blocks of a small batch go on to further work.
+const MULTIPROCESSORS: u32 = 3;
+
 /// The emulated card, which may write down what it is given to start.
 #[derive(Default)]
 pub(crate) struct Emulated {
@@ -35,6 +38,20 @@ pub(crate) struct Emulated {
 pub(crate) enum Started {
     Launch(Kernel, Shape, Vec<Arg>),
     Product(Product),
+}
+
+impl Started {
+    /// What a launch is beside where its arguments are.
+    #[allow(dead_code, reason = "one of the suites asks for it")]
+    pub(crate) fn without_addresses(&self) -> String {
+        match self {
+            Self::Launch(kernel, shape, args) => {
+                let args: Vec<&Arg> = args.iter().filter(|arg| !matches!(arg, Arg::Address(_))).collect();
+                format!("{} {shape:?} {args:?}", kernel.name)
+            }
+            Self::Product(product) => format!("{} x {} x {}", product.rows, product.inputs, product.outputs),
+        }
+    }
 }
 
 impl Emulated {
@@ -138,6 +155,10 @@ impl Driver for Emulated {
     type Memory = Piece;
     type Kernel = Kernel;
     type Graph = Vec<Started>;
+
+    fn multiprocessors(&self) -> u32 {
+        MULTIPROCESSORS
+    }
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<Piece, OpsError> {
         self.refuse_in_recording(what)?;
