@@ -7,7 +7,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
 
 #define INFINITY __int_as_float(0x7f800000)

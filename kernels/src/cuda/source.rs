@@ -2,12 +2,15 @@
 //!
 //! It refuses to know compilers and cards.
 
-use super::plan::{SPLIT_TOKENS, TILE_WARPS};
+use super::plan::{SPLIT_TOKENS, TILE_PACKED};
 
 /// What only a card has; an emulator puts its own in this place.
 pub const DEVICE: &str = include_str!("device.cu");
 /// What several kernels share.
 pub const PRELUDE: &str = include_str!("prelude.cu");
+
+/// The file with instructions that only Hopper has.
+const HOPPER_FILE: &str = "prefill_hopper.cu";
 
 /// One file of kernels with its definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,8 +51,20 @@ impl Unit {
 
     /// Attention of many new tokens, for `group` query heads of each key head.
     pub fn prefill(dim: usize, group: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_PACKED as u32 / 32)];
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
+    }
+
+    /// The same with the instructions that only Hopper has, for `sm_90a` alone.
+    pub fn prefill_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(include_str!("hopper.cu"), "\n", include_str!("prefill_hopper.cu"));
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32)];
+        Self { file: HOPPER_FILE, text, defines, kernels: &["prefill"] }
+    }
+
+    /// Whether it is for Hopper alone.
+    pub fn is_for_hopper(&self) -> bool {
+        self.file == HOPPER_FILE
     }
 
     /// A kernel that fails.
@@ -79,8 +94,15 @@ mod tests {
 
     #[test]
     fn a_unit_names_exactly_its_kernels() {
-        let units =
-            [Unit::rows(), Unit::rotate(), Unit::plain(), Unit::decode(64, 2), Unit::prefill(64, 2), Unit::sample()];
+        let units = [
+            Unit::rows(),
+            Unit::rotate(),
+            Unit::plain(),
+            Unit::decode(64, 2),
+            Unit::prefill(64, 2),
+            Unit::prefill_hopper(64, 2),
+            Unit::sample(),
+        ];
         for unit in units {
             let found: Vec<&str> = unit
                 .text
