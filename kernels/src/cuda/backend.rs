@@ -6,6 +6,7 @@
 use super::attention::{Attention, Place};
 use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
+use super::linear::{Few, Layout};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::recorded::Recorder;
@@ -31,6 +32,7 @@ pub struct Card<D: Driver> {
     pub(super) step: RefCell<Step<D>>,
     pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
+    few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
 
@@ -70,6 +72,7 @@ impl<D: Driver> Card<D> {
             step: RefCell::new(Step::new()),
             recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
+            few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
         })
     }
@@ -249,7 +252,10 @@ impl<D: Driver> Ops for Card<D> {
         // SAFETY: the addresses are those of buffers of these shapes, as checked above.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.product(&product)
+            match Layout::of(&product) {
+                Some(layout) => self.few.borrow_mut().run(&self.driver, &product, layout),
+                None => self.driver.product(&product),
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 use super::draws;
 use super::emulated::Emulated;
+use super::few;
 use super::{Dice, Precision, Story, attention, conforms, fill, read};
 use half::bf16;
 use legwork_kernels::cuda::driver::Driver;
@@ -113,6 +114,23 @@ fn what_no_row_sees_may_hold_anything_on_a_card() {
         for heads in [(32, 8, 128), (9, 3, 64), (16, 1, 128)] {
             what_no_row_sees_may_hold_anything(card, heads);
         }
+    });
+}
+
+#[test]
+fn products_of_few_rows_are_sums_on_an_emulated_card() {
+    with_emulated(|card| {
+        few::products_of_few_rows_are_sums(card.driver(), &[2_568]);
+        few::a_product_is_the_same_each_time(card.driver(), &[[3, 64, 40], [16, 1_032, 40], [64, 2_056, 40]]);
+    });
+}
+
+#[test]
+fn products_of_few_rows_are_sums_on_a_card() {
+    with_card(|card| {
+        few::products_of_few_rows_are_sums(card.driver(), &[2_568, 9_728]);
+        let shapes = [[1, 2_560, 1_000], [8, 9_728, 640], [16, 4_096, 640], [33, 2_560, 640], [64, 9_728, 640]];
+        few::a_product_is_the_same_each_time(card.driver(), &shapes);
     });
 }
 
