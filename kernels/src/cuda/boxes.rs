@@ -47,3 +47,16 @@ pub(super) fn described(address: u64, rows: u64, width: usize) -> Result<[u8; BO
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_the_engine_cannot_count_are_refused_with_the_numbers() {
+        let refused = |rows, width| described(256, rows, width).unwrap_err().to_string();
+        assert!(refused(ROWS_MAX, 128).contains("1 to 2147483647 rows of at least 64 values"));
+        assert!(refused(ROWS_MAX, 128).contains("got 2147483648 of 128"));
+        assert!(refused(0, 64).contains("got 0 of 64") && refused(1, 63).contains("got 1 of 63"));
+    }
+}
