@@ -172,7 +172,7 @@ fn before(batch: &Batch, span: &Span) -> Batch {
 }
 
 fn prefill(table: &Table<'_>) {
-    for (past, new) in [(0, 2_048), (0, 8_192), (0, 32_768), (8_192, 512)] {
+    for (past, new) in [(0, 512), (0, 2_048), (0, 8_192), (0, 32_768), (8_192, 512), (8_192, 200)] {
         let batch = batch(1, past, new);
         let seen: f64 = (past + 1..=past + new).map(|seen| seen as f64).sum();
         let bytes = ((past + new) * 2 * HEADS.kv * HEADS.dim * 2) as f64;

@@ -6,16 +6,32 @@ use super::backend::Card;
 use super::batch::{Partial, Step};
 use super::driver::{Arg, Driver, Shape};
 use super::memory::CardRows;
-use super::plan::{DECODE_WARPS, Fast, TILE_WARPS, decode_blocks, joins_at_once};
+use super::plan::{DECODE_WARPS, Fast, TILE_PACKED, decode_blocks, joins_at_once};
 use super::source::Unit;
 use crate::ops::{Heads, OpsError};
+
+/// Threads of a block of Hopper's prefill kernel: a warpgroup that copies and two that compute.
+const HOPPER_THREADS: u32 = 384;
 
 /// The kernels of one shape of heads.
 pub(super) struct Attention<D: Driver> {
     decode: D::Kernel,
     decode_many: D::Kernel,
     combine: D::Kernel,
-    prefill: D::Kernel,
+    prefill: Prefill<D>,
+}
+
+/// The kernel of tiles, and what it is launched with.
+struct Prefill<D: Driver> {
+    kernel: D::Kernel,
+    threads: u32,
+    shared_bytes: u32,
+}
+
+impl<D: Driver> Clone for Prefill<D> {
+    fn clone(&self) -> Self {
+        Self { kernel: self.kernel.clone(), ..*self }
+    }
 }
 
 /// Threads of a block of the decode kernel.
@@ -39,6 +55,8 @@ pub(super) struct Place<'a, D: Driver> {
     /// Where the layer of page 0 begins.
     pub(super) layer: u64,
     pub(super) page_stride: usize,
+    /// Where the rows of the whole cache are described, and which of these is the first of the layer of page 0.
+    pub(super) boxes: Option<(u64, u32)>,
     pub(super) out: &'a CardRows<D>,
 }
 
@@ -76,10 +94,19 @@ impl<D: Driver> Card<D> {
             decode: self.driver.kernel(&decode, "decode", 0)?,
             decode_many: self.driver.kernel(&decode, "decode_many", fast.stream_bytes())?,
             combine: self.driver.kernel(&decode, "combine", 0)?,
-            prefill: self.driver.kernel(&Unit::prefill(fast.dim, fast.group), "prefill", fast.shared_bytes())?,
+            prefill: self.prefill(fast)?,
         };
         self.attention.borrow_mut().insert(fast, made.clone());
         Ok(made)
+    }
+
+    /// The kernel of tiles that is best for the card: Hopper has one with its own instructions.
+    fn prefill(&self, fast: Fast) -> Result<Prefill<D>, OpsError> {
+        let (unit, threads, shared_bytes) = match self.driver.is_hopper() {
+            true => (Unit::prefill_hopper(fast.dim, fast.group), HOPPER_THREADS, fast.hopper_shared_bytes()),
+            false => (Unit::prefill(fast.dim, fast.group), TILE_PACKED as u32, fast.shared_bytes()),
+        };
+        Ok(Prefill { kernel: self.driver.kernel(&unit, "prefill", shared_bytes)?, threads, shared_bytes })
     }
 
     pub(super) fn attend_plainly(&self, step: &Step<D>, place: &Place<'_, D>) -> Result<(), OpsError> {
@@ -113,7 +140,7 @@ impl<D: Driver> Card<D> {
     pub(super) fn attend_fast(&self, step: &mut Step<D>, place: &Place<'_, D>, fast: Fast) -> Result<(), OpsError> {
         let kernels = self.attention(fast)?;
         let partial = step.partial(&self.driver, place.heads)?;
-        self.attend_tiles(step, place, &kernels, fast, partial)?;
+        self.attend_tiles(step, place, &kernels, partial)?;
         self.attend_splits(step, place, &kernels, fast, partial)?;
         self.combine(step, place, &kernels, fast, partial)
     }
@@ -123,37 +150,33 @@ impl<D: Driver> Card<D> {
         step: &Step<D>,
         place: &Place<'_, D>,
         kernels: &Attention<D>,
-        fast: Fast,
         partial: Partial,
     ) -> Result<(), OpsError> {
         if step.plan.tiles.is_empty() {
             return Ok(());
         }
-        let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
+        let ([rows, stride], [out, out_stride]) = (place.rows(), place.out());
         let shape = Shape {
             grid: [step.plan.tiles.len() as u32, place.heads.kv as u32],
-            threads: 32 * TILE_WARPS as u32,
-            shared_bytes: fast.shared_bytes(),
+            threads: kernels.prefill.threads,
+            shared_bytes: kernels.prefill.shared_bytes,
         };
-        let args = [
-            rows,
-            stride,
-            Arg::Address(step.at.tiles),
-            Arg::Address(step.at.pages),
-            layer,
-            page_stride,
-            place.scale(),
-            out,
-            out_stride,
-            Arg::Word(place.heads.query as u32),
-            Arg::Address(partial.sums),
-            Arg::Address(partial.masses),
-        ];
-        // SAFETY: as `prefill` declares them; tiles are of rows and pages that `prepare` checked, its shared memory is what the
+        let cache = match place.boxes {
+            Some((boxes, first_row)) => {
+                let page_rows = place.page_stride / place.heads.dim;
+                vec![Arg::Address(boxes), Arg::Word(first_row), Arg::Word(page_rows as u32)]
+            }
+            None => place.cache().to_vec(),
+        };
+        let before = [rows, stride, Arg::Address(step.at.tiles), Arg::Address(step.at.pages)];
+        let query_heads = Arg::Word(place.heads.query as u32);
+        let behind = [place.scale(), out, out_stride, query_heads, Arg::Address(partial.sums), Arg::Address(partial.masses)];
+        let args = [&before[..], &cache, &behind].concat();
+        // SAFETY: as `prefill` declares them, Hopper's with the description that only its caches have; tiles are of rows and pages that `prepare` checked, its shared memory is what the
         // kernel was made with, and `partial` has room for every slot of the plan.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&kernels.prefill, shape, &args)
+            self.driver.launch(&kernels.prefill.kernel, shape, &args)
         }
     }
 

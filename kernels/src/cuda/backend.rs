@@ -330,7 +330,8 @@ impl<D: Driver> Ops for Card<D> {
         expect_equal("attend", "width", heads.width(), out.width)?;
         let mut step = self.prepare("attend", qkv, heads, batch, cache)?;
         out.set_rows(qkv.rows)?;
-        let place = Place { qkv, heads, layer: cache.layer("attend", layer)?, page_stride: cache.page_stride(), out };
+        let (at, page_stride, boxes) = (cache.layer("attend", layer)?, cache.page_stride(), cache.boxes(layer));
+        let place = Place { qkv, heads, layer: at, page_stride, boxes, out };
         match step.fast {
             None => self.attend_plainly(&step, &place),
             Some(fast) => self.attend_fast(&mut step, &place, fast),

@@ -5,6 +5,7 @@
 //! refuses to know what kernels compute.
 
 use super::backend::Card;
+use super::boxes::{BOXES_BYTES, described};
 use super::compile::{Arch, compile};
 use super::driver::{Arg, Driver, Product, Shape};
 use super::error::CardError;
@@ -287,6 +288,18 @@ impl Driver for Nvidia {
             kernel.set_attribute(attribute, shared_bytes as i32).map_err(failed("asking for shared memory"))?;
         }
         Ok(kernel)
+    }
+
+    fn is_hopper(&self) -> bool {
+        self.arch.is_hopper()
+    }
+
+    fn boxes(&self, address: u64, rows: u64, width: usize) -> Result<Option<[u8; BOXES_BYTES]>, OpsError> {
+        if !self.is_hopper() {
+            return Ok(None);
+        }
+        self.bind()?;
+        Ok(Some(described(address, rows, width)?))
     }
 
     #[allow(unsafe_code, reason = "kernels are not checked")]

@@ -24,18 +24,25 @@ const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
 pub const DECODE_WARPS: usize = 8;
 /// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
 const BLOCKS_EACH: u32 = 2;
-/// Warps of a tile, each of 16 packed rows.
-pub const TILE_WARPS: usize = 8;
-/// Rows of a span at most whose tiles come in pieces of their context: longer ones fill a card by themselves.
-pub const PIECED_ROWS_MAX: usize = 128;
+/// Packed rows of a tile: rows times query heads of a key head.
+pub const TILE_PACKED: usize = 128;
+/// Rows times pieces of a span at most, where its tiles come in pieces of their context: spans of more rows than half of these
+/// fill a card by themselves.
+const PIECED_ROWS: usize = 1_024;
+/// Pages that a kernel takes at once at most.
+const STEP_PAGES: usize = 2;
 /// Pages of such a piece at least.
 const PIECE_PAGES_MIN: usize = 16;
 /// Pieces of a span at most: bounds the room for their sums.
 const PIECES_MAX: usize = 8;
+/// Values of a head that the fast kernels take.
+pub const FAST_DIMS: [usize; 2] = [64, 128];
 /// Values of a head at most.
 pub const HEAD_DIM_MAX: usize = 256;
 /// Query heads that a block of the decode kernel takes at most: they share what it reads, and its registers.
 const HEADS_MAX: usize = 8;
+/// Bytes of the gates of Hopper's prefill kernel.
+const HOPPER_GATES_BYTES: u32 = 64;
 /// The slot of a split that is the only one of its row.
 pub const ALONE: u32 = u32::MAX;
 
@@ -57,16 +64,15 @@ pub struct Fast {
 impl Fast {
     /// For heads that the fast kernels take: 64 or 128 values, and groups that fit a tile.
     pub fn of(heads: Heads) -> Option<Self> {
-        let packed = 16 * TILE_WARPS;
-        if heads.kv == 0 || !heads.query.is_multiple_of(heads.kv) || ![64, 128].contains(&heads.dim) {
+        if heads.kv == 0 || !heads.query.is_multiple_of(heads.kv) || !FAST_DIMS.contains(&heads.dim) {
             return None;
         }
         let group = heads.query / heads.kv;
-        if group == 0 || group > packed {
+        if group == 0 || group > TILE_PACKED {
             return None;
         }
         let of_block = (1..=HEADS_MAX.min(group)).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
-        Some(Self { dim: heads.dim, group, heads: of_block, parts: heads.query / of_block, tile_rows: packed / group })
+        Some(Self { dim: heads.dim, group, heads: of_block, parts: heads.query / of_block, tile_rows: TILE_PACKED / group })
     }
 
     /// Bytes of shared memory of the decode kernel for many rows: of each warp three splits and the queries of two, whose rows are
@@ -77,9 +83,14 @@ impl Fast {
         (DECODE_WARPS * (own + sums) + 4 * size_of::<u32>()) as u32
     }
 
-    /// Bytes of shared memory of the prefill kernel: two pages of one key head.
+    /// Bytes of shared memory of the prefill kernel: the queries of a tile, and a page of one key head.
     pub fn shared_bytes(&self) -> u32 {
-        (2 * 2 * PAGE_TOKENS * self.dim * size_of::<u16>()) as u32
+        ((TILE_PACKED + 2 * PAGE_TOKENS) * self.dim * size_of::<u16>()) as u32
+    }
+
+    /// Bytes of shared memory of Hopper's: the queries of a tile, four pages of one key head, and gates.
+    pub fn hopper_shared_bytes(&self) -> u32 {
+        ((TILE_PACKED + 4 * 2 * PAGE_TOKENS) * self.dim * size_of::<u16>()) as u32 + HOPPER_GATES_BYTES
     }
 }
 
@@ -220,9 +231,10 @@ impl Plan {
     /// the span, so that what a row sees of each does not depend on its tile.
     fn tile(&mut self, span: &Span, tile_rows: usize) {
         let all_pages = (span.past + span.rows).div_ceil(PAGE_TOKENS);
-        let piece = match span.rows <= PIECED_ROWS_MAX {
-            true => all_pages.div_ceil(PIECES_MAX).max(PIECE_PAGES_MIN),
-            false => all_pages,
+        let pieces = (PIECED_ROWS / span.rows).clamp(1, PIECES_MAX);
+        let piece = match pieces {
+            1 => all_pages,
+            _ => all_pages.div_ceil(pieces).max(PIECE_PAGES_MIN).next_multiple_of(STEP_PAGES),
         };
         for first in (0..span.rows).step_by(tile_rows) {
             let (rows, past) = (tile_rows.min(span.rows - first), span.past + first);

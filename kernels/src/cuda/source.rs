@@ -3,12 +3,15 @@
 //! It refuses to know compilers and cards.
 
 use super::linear::Form;
-use super::plan::TILE_WARPS;
+use super::plan::TILE_PACKED;
 
 /// What only a card has; an emulator puts its own in this place.
 pub const DEVICE: &str = include_str!("device.cu");
 /// What several kernels share.
 pub const PRELUDE: &str = include_str!("prelude.cu");
+
+/// The file with instructions that only Hopper has.
+const HOPPER_FILE: &str = "prefill_hopper.cu";
 
 /// One file of kernels with its definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,8 +53,20 @@ impl Unit {
 
     /// Attention of many new tokens, for `group` query heads of each key head.
     pub fn prefill(dim: usize, group: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_PACKED as u32 / 32)];
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
+    }
+
+    /// The same with the instructions that only Hopper has, for `sm_90a` alone.
+    pub fn prefill_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(include_str!("hopper.cu"), "\n", include_str!("prefill_hopper.cu"));
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32)];
+        Self { file: HOPPER_FILE, text, defines, kernels: &["prefill"] }
+    }
+
+    /// Whether it is for Hopper alone.
+    pub fn is_for_hopper(&self) -> bool {
+        self.file == HOPPER_FILE
     }
 
     /// Products of few rows.
@@ -102,8 +117,8 @@ mod tests {
     fn a_unit_names_exactly_its_kernels() {
         let few = Unit::linear(Form::Tiles { row_tiles: 1, output_tiles: 1, stages: 4, splits: 8 });
         let vector = Unit::linear(Form::Vector { rows: 1, chunks: 10, parts: 1 });
-        let (decode, prefill) = (Unit::decode(64, 2), Unit::prefill(64, 2));
-        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few, vector];
+        let (decode, prefill, hopper) = (Unit::decode(64, 2), Unit::prefill(64, 2), Unit::prefill_hopper(64, 2));
+        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, hopper, Unit::sample(), few, vector];
         for unit in units {
             let found: Vec<&str> = unit
                 .text

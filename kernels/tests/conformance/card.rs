@@ -12,7 +12,7 @@ use super::{Dice, Precision, Story, attention, conforms, fill, near, near_as_vec
 use half::bf16;
 use legwork_kernels::cuda::driver::Driver;
 use legwork_kernels::cuda::{Card, Cuda, Nvidia};
-use legwork_kernels::{Batch, CacheShape, Compared, Cpu, Heads, Ops, PAGE_TOKENS, Stored};
+use legwork_kernels::{Batch, CacheShape, Compared, Cpu, Heads, Ops, PAGE_TOKENS, Rope, Stored};
 
 /// Rounding to bf16 costs up to 2^-8 of a value. A product is rounded once; the norm of a sum three times; attention has queries
 /// and keys that were rounded three times, whose scores are exponents.
@@ -183,6 +183,44 @@ fn single_tokens_see_their_contexts_on_a_card() {
             single_tokens_see_their_contexts(card, heads, &EDGES);
             single_tokens_see_their_contexts(card, heads, &[9_001]);
             single_tokens_see_their_contexts(card, heads, &many[..if query == 8 { 80 } else { 7 }]);
+        }
+    });
+}
+
+/// Prompts over pages whose other tokens are no numbers give what they give over pages of zeros.
+fn what_no_row_sees_may_hold_anything<D: Driver>(card: &Card<D>, (query, kv, dim): (usize, usize, usize)) {
+    let heads = Heads { query, kv, dim };
+    let rope = Rope { frequencies: vec![0.5; dim / 2], interleaved: false, scale: 1.0 };
+    let mut told = Vec::new();
+    for filled in [0x00, 0xff] {
+        let dice = &mut Dice(5, BF16.round);
+        let mut cache = card.cache(CacheShape { layers: 2, pages: 5, kv_heads: kv, head_dim: dim }).unwrap();
+        let bytes = vec![filled; 5 * card.page_bytes(&cache)];
+        card.load_pages(&mut cache, &[0, 1, 2, 3, 4], &bytes).unwrap();
+        for (past, new) in [(0, 70), (70, 9), (79, 65)] {
+            let mut batch = Batch::default();
+            batch.push(&vec![0; new], past, &[3, 1, 4], false);
+            let mut qkv = fill(card, &dice.many(new * heads.fused()), new);
+            let mut out = card.rows(new, heads.width()).unwrap();
+            card.rotate_and_keep(&mut qkv, heads, None, &rope, &batch, 1, &mut cache).unwrap();
+            card.attend(&qkv, heads, &batch, 1, &cache, &mut out).unwrap();
+            told.push(read(card, &out));
+        }
+    }
+    assert!(told.iter().flatten().all(|value| value.is_finite()));
+    assert_eq!(told[..3], told[3..]);
+}
+
+#[test]
+fn what_no_row_sees_may_hold_anything_on_an_emulated_card() {
+    with_emulated(|card| what_no_row_sees_may_hold_anything(card, (3, 1, 64)));
+}
+
+#[test]
+fn what_no_row_sees_may_hold_anything_on_a_card() {
+    with_card(|card| {
+        for heads in [(32, 8, 128), (9, 3, 64), (16, 1, 128)] {
+            what_no_row_sees_may_hold_anything(card, heads);
         }
     });
 }

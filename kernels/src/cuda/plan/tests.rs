@@ -75,7 +75,7 @@ proptest! {
         let rows: Vec<u32> = (0..batch.rows() as u32).collect();
         prop_assert_eq!(planned(&batch, &plan, if fast.is_some() { &[] } else { &rows }), expected(&batch));
         for tile in &plan.tiles {
-            prop_assert!(tile.rows as usize * group <= 16 * TILE_WARPS);
+            prop_assert!(tile.rows as usize * group <= TILE_PACKED);
         }
         prop_assert!(plan.splits.is_sorted_by_key(|split| std::cmp::Reverse(split.tokens)));
         prop_assert!(plan.tiles.is_sorted_by_key(|tile| std::cmp::Reverse(tile.end - tile.begin)));
@@ -108,11 +108,11 @@ proptest! {
     fn blocks_take_divisors_of_groups_and_tiles_whole_groups(kv in 1..5_usize, group in 1..200_usize) {
         let heads = Heads { query: kv * group, kv, dim: 128 };
         match Fast::of(heads) {
-            None => prop_assert!(group > 16 * TILE_WARPS),
+            None => prop_assert!(group > TILE_PACKED),
             Some(fast) => {
                 prop_assert_eq!((fast.group, group % fast.heads), (group, 0));
                 prop_assert!((1..=HEADS_MAX).contains(&fast.heads) && fast.tile_rows >= 1);
-                prop_assert!(fast.tile_rows * group <= 16 * TILE_WARPS);
+                prop_assert!(fast.tile_rows * group <= TILE_PACKED);
             }
         }
     }
@@ -147,7 +147,8 @@ fn short_spans_over_long_contexts_come_in_pieces_and_long_ones_do_not() {
     let fast = Fast::of(Heads { query: 8, kv: 2, dim: 64 });
     let pieces = |rows, past| Plan::of(&batch(&[(rows, past)]), fast).tiles.len();
     assert_eq!((pieces(30, 900), pieces(30, 1_100), pieces(30, 40_000)), (1, 2, PIECES_MAX));
-    assert_eq!((pieces(129, 40_000), pieces(128, 40_000)), (5, 4 * PIECES_MAX));
+    assert_eq!((pieces(128, 40_000), pieces(256, 40_000), pieces(513, 40_000)), (4 * PIECES_MAX, 8 * 4, 17));
+    assert!(Plan::of(&batch(&[(30, 8_700)]), fast).tiles.iter().all(|tile| tile.begin % 2 == 0), "whole steps");
 }
 
 #[test]
@@ -177,4 +178,5 @@ fn odd_heads_are_attended_plainly() {
     let fast = Fast::of(Heads { query: 32, kv: 8, dim: 128 });
     assert_eq!(fast, Some(Fast { dim: 128, group: 4, heads: 4, parts: 8, tile_rows: 32 }));
     assert_eq!(fast.map(|fast| (fast.shared_bytes(), fast.stream_bytes())), Some((65_536, 57_744)));
+    assert_eq!(fast.map(|fast| fast.hopper_shared_bytes()), Some(163_904));
 }
