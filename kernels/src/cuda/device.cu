@@ -72,6 +72,7 @@ DEVICE float from_lane_xor(float value, u32 mask) { return __shfl_xor_sync(EVERY
 DEVICE u64 from_lane_xor(u64 value, u32 mask) { return __shfl_xor_sync(EVERYONE, value, mask); }
 DEVICE u64 from_lane_below(u64 value, u32 distance) { return __shfl_up_sync(EVERYONE, value, distance); }
 DEVICE void add_shared(u64* to, u64 value) { atomicAdd(to, value); }
+DEVICE u32 add_shared(u32* to, u32 value) { return atomicAdd(to, value); } // What was there before.
 
 // Starts to copy 16 bytes into shared memory; zeros where `real` is false.
 DEVICE void start_copy(void* to, const void* from, bool real) {

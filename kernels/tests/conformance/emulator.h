@@ -260,6 +260,7 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
     return emulator::from_lane(value, lane >= distance ? lane - distance : lane);
 }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
+DEVICE u32 add_shared(u32* to, u32 value) { return (*to += value) - value; }
 
 DEVICE void copy_now(const emulator::Copy& copy) {
     copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
