@@ -113,6 +113,7 @@ const READERS: &[(&str, &[&str], &[&str])] = &[
             "endpoints/src/rate.rs",
             "endpoints/src/search.rs",
             "endpoints/src/shared.rs",
+            "kernels/src/cuda/nvidia.rs",
             "scenarios/src/universe/life.rs",
             "src/doctor/look.rs",
             "src/terminal/watching.rs",

@@ -11,19 +11,24 @@ mod compile;
 pub mod driver;
 mod error;
 mod gemm;
+mod group;
 mod measure;
 mod memory;
 mod nvidia;
+mod pinned;
 pub mod plan;
+mod recorded;
 mod sampler;
 pub mod source;
 
 pub use backend::Card;
 pub use compile::{Arch, Compiled, compile, compiler_version};
 pub use error::CardError;
+pub use group::{GroupName, Seat};
 pub use measure::Ceilings;
 pub use memory::{CardCache, CardMatrix, CardRows, CardVector};
 pub use nvidia::Nvidia;
+pub use recorded::Recordings;
 
 /// A card of NVIDIA as a backend.
 pub type Cuda = Card<Nvidia>;

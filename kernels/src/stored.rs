@@ -192,6 +192,20 @@ impl Stored {
         values
     }
 
+    /// Some columns of all rows, copied; whole blocks, where numbers are stored in blocks.
+    pub fn col_range(&self, cols: std::ops::Range<usize>) -> Option<Self> {
+        let row = self.dtype.row_bytes(self.cols)?;
+        let is_whole = |at: usize| at.is_multiple_of(self.dtype.block());
+        if cols.start > cols.end || cols.end > self.cols || !is_whole(cols.start) || !is_whole(cols.end) {
+            return None;
+        }
+        let (start, end) = (self.dtype.row_bytes(cols.start)?, self.dtype.row_bytes(cols.end)?);
+        let rows = self.bytes.chunks_exact(row.max(1)).take(self.rows);
+        let bytes: Vec<u8> = rows.flat_map(|row| &row[start..end]).copied().collect();
+        let bytes = SharedBytes::new(Arc::new(bytes));
+        Some(Self { dtype: self.dtype, rows: self.rows, cols: cols.len(), bytes })
+    }
+
     /// The bytes of some rows, shared.
     pub fn row_range(&self, rows: std::ops::Range<usize>) -> Option<Self> {
         let row = self.dtype.row_bytes(self.cols)?;
@@ -223,5 +237,10 @@ mod tests {
         let middle = stored.row_range(1..2).unwrap();
         assert_eq!(middle.bytes(), [2.0_f32.to_le_bytes(), 3.0_f32.to_le_bytes()].concat());
         assert!(stored.row_range(2..4).is_none());
+        let right = stored.col_range(1..2).unwrap();
+        assert_eq!((right.rows(), right.cols(), right.to_f32()), (3, 1, vec![1.0, 3.0, 5.0]));
+        assert!(stored.col_range(1..3).is_none());
+        let blocks = Stored::new(Dtype::Q8_0, 1, 64, SharedBytes::new(Arc::new(vec![0_u8; 68]))).unwrap();
+        assert!(blocks.col_range(32..64).is_some() && blocks.col_range(16..64).is_none());
     }
 }

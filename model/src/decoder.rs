@@ -5,6 +5,9 @@
 
 mod layer;
 mod rope;
+mod share;
+
+pub use share::Share;
 
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
@@ -12,7 +15,7 @@ use crate::forward::{Forward, ModelLimits, Next};
 use crate::weights::{Weights, names};
 use layer::Layer;
 use legwork_kernels::ops::expect_equal;
-use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, OpsError, PAGE_TOKENS, Rope};
+use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, HostBytes, Ops, OpsError, PAGE_TOKENS, Rope};
 
 /// Rows whose logits are computed at once: bounds that buffer, not the batch.
 const HEAD_ROWS: usize = 64;
@@ -69,12 +72,28 @@ impl<B: Ops> Decoder<B> {
         weights: &mut Weights,
         settings: DecoderSettings,
     ) -> Result<Self, ModelError> {
+        Self::load_share(ops, config, weights, settings, Share::default())
+    }
+
+    /// Takes a rank's part of a decoder's weights; `ops` sums over the ranks, which all do the same steps.
+    ///
+    /// # Errors
+    /// As [`Decoder::load`]; a part that this model cannot be cut into.
+    pub fn load_share(
+        ops: B,
+        config: &DecoderConfig,
+        weights: &mut Weights,
+        settings: DecoderSettings,
+        share: Share,
+    ) -> Result<Self, ModelError> {
+        share.check(config)?;
         let (hidden, vocabulary, rows) = (config.hidden, config.vocabulary, settings.rows_max);
-        let heads = Heads { query: config.heads, kv: config.kv_heads, dim: config.head_dim };
+        let (heads, ffn) = (share.heads(config), share.of(config.ffn).len());
         let shape =
             CacheShape { layers: config.layers, pages: settings.pages, kv_heads: heads.kv, head_dim: heads.dim };
         let embedding = ops.matrix(&[weights.take(names::EMBEDDING, [vocabulary, hidden])?])?;
-        let layers = (0..config.layers).map(|i| Layer::load(&ops, config, weights, i)).collect::<Result<_, _>>()?;
+        let layers =
+            (0..config.layers).map(|i| Layer::load(&ops, config, weights, i, share)).collect::<Result<_, _>>()?;
         let norm = ops.vector(&weights.take_vector(names::NORM, hidden)?.to_f32())?;
         let head = match config.tied {
             true => None,
@@ -86,8 +105,8 @@ impl<B: Ops> Decoder<B> {
             qkv: ops.rows(rows, heads.fused())?,
             attended: ops.rows(rows, heads.width())?,
             delta: ops.rows(rows, hidden)?,
-            gate_up: ops.rows(rows, 2 * config.ffn)?,
-            activated: ops.rows(rows, config.ffn)?,
+            gate_up: ops.rows(rows, 2 * ffn)?,
+            activated: ops.rows(rows, ffn)?,
             picked: ops.rows(HEAD_ROWS, hidden)?,
             logits: ops.rows(HEAD_ROWS, vocabulary)?,
         };
@@ -105,6 +124,11 @@ impl<B: Ops> Decoder<B> {
             head,
             buffers,
         })
+    }
+
+    /// What computes it.
+    pub fn ops(&self) -> &B {
+        &self.ops
     }
 
     /// Its shape.
@@ -250,7 +274,7 @@ impl<B: Ops> Forward for Decoder<B> {
         })
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         Ok(self.ops.save_pages(&self.cache, pages)?)
     }
 

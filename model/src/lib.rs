@@ -13,6 +13,7 @@ mod folder;
 mod forward;
 mod gguf;
 mod prompt;
+mod ranks;
 mod special;
 mod template;
 mod tokenizer;
@@ -23,7 +24,7 @@ pub use config::{
     DecoderConfig, EncoderConfig, Family, Gelu, Pooling, Rope, RopeScaling, SentenceConfig, limits as config_limits,
 };
 pub use conversation::{Conversation, Message};
-pub use decoder::{Decoder, DecoderSettings};
+pub use decoder::{Decoder, DecoderSettings, Share};
 pub use embedder::{EmbedKind, EmbedSettings, Embedded, SentenceEmbedder};
 pub use encoder::Encoder;
 pub use error::ModelError;
@@ -34,6 +35,7 @@ pub use folder::{
 pub use forward::{Forward, ModelLimits, Next};
 pub use gguf::{Gguf, GgufTensor, TensorKind, Value};
 pub use prompt::PromptTemplate;
+pub use ranks::{MakeRank, Ranks};
 pub use special::SpecialTokens;
 pub use template::{House, RenderOptions, Template, Templates};
 pub use tokenizer::{

@@ -7,9 +7,9 @@ mod emulated;
 
 use emulated::Emulated;
 use legwork_kernels::cuda::driver::Driver;
-use legwork_kernels::cuda::{Card, Cuda, Nvidia};
+use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Recordings, Seat};
 use legwork_kernels::{Batch, PAGE_TOKENS};
-use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles};
+use legwork_model::{Decoder, DecoderSettings, Forward, MakeRank, ModelFiles, Ranks, Share};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -47,10 +47,14 @@ fn divergence(exact: &[f64], ours: &[f64]) -> f64 {
 }
 
 fn open<D: Driver>(card: Card<D>, folder: &Path) -> Decoder<Card<D>> {
+    open_share(card, folder, Share::default())
+}
+
+fn open_share<D: Driver>(card: Card<D>, folder: &Path, share: Share) -> Decoder<Card<D>> {
     let mut files = ModelFiles::open(folder).unwrap();
     let config = files.decoder().unwrap().clone();
     let settings = DecoderSettings { pages: 12, rows_max: 256, context_max: usize::MAX };
-    Decoder::load(card, &config, &mut files.weights, settings).unwrap()
+    Decoder::load_share(card, &config, &mut files.weights, settings, share).unwrap()
 }
 
 /// Logits of all rows, from chunks of one sequence.
@@ -99,10 +103,116 @@ fn decoders_are_as_near_as_transformers<D: Driver>(card: impl Fn() -> Card<D>) {
     }
 }
 
+/// Steps of one token each of two sequences, whose pages end and begin meanwhile: the logits of all of them.
+fn told_step_by_step<D: Driver>(card: Card<D>, family: &str, is_recording: bool) -> (Vec<Vec<f32>>, Recordings) {
+    let folder = goldens().join(format!("tiny-{family}"));
+    let ids: Vec<u32> = numbers(&read(&folder.join("golden.json"))["ids"]).into_iter().map(|id| id as u32).collect();
+    let mut decoder = open(card, &folder);
+    decoder.ops().set_recording(is_recording);
+    let pages: [&[u32]; 2] = [&[3, 0, 7], &[9, 4]];
+    let pasts = [PAGE_TOKENS - 2, 1];
+    let (mut logits, mut all) = (Vec::new(), Vec::new());
+    let mut batch = Batch::default();
+    for (past, pages) in pasts.iter().zip(pages) {
+        batch.push(&ids[..*past], 0, pages, false);
+    }
+    decoder.forward(&batch, &mut logits).unwrap();
+    for step in 0..6 {
+        batch.clear();
+        for (sequence, pages) in pages.iter().enumerate() {
+            let past = pasts[sequence] + step;
+            batch.push(&ids[past..=past], past, pages, true);
+        }
+        decoder.forward(&batch, &mut logits).unwrap();
+        all.push(logits.clone());
+        // A step of another kind in between must not be taken for the same.
+        decoder.states(&batch, &mut logits).unwrap();
+    }
+    (all, decoder.ops().recordings())
+}
+
+fn steps_played_back_are_those_run<D: Driver>(card: impl Fn() -> Card<D>) {
+    for family in ["qwen3", "qwen2", "llama"] {
+        let (played, told) = told_step_by_step(card(), family, true);
+        let (run, nothing) = told_step_by_step(card(), family, false);
+        assert_eq!((&told.refused, nothing.played), (&None, 0));
+        assert!(told.played == 10 && told.recorded < told.played, "{told:?}");
+        assert!(run == played, "{family}: a recorded step gives other logits");
+    }
+}
+
+#[test]
+fn steps_played_back_on_an_emulated_card_are_those_run() {
+    match Emulated::find() {
+        Some(_) => steps_played_back_are_those_run(|| Card::new(Emulated::default()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
+#[test]
+fn steps_played_back_on_a_card_are_those_run() {
+    match Nvidia::count() {
+        0 => eprintln!("skipped: there is no card here"),
+        _ => steps_played_back_are_those_run(|| Cuda::open(0, None).unwrap()),
+    }
+}
+
+#[test]
+fn two_cards_are_one_model() {
+    if Nvidia::count() < 2 {
+        eprintln!("skipped: there are no two cards here");
+        return;
+    }
+    for family in ["qwen3", "qwen2", "llama"] {
+        let folder = goldens().join(format!("tiny-{family}"));
+        let name = GroupName::new().unwrap();
+        let makers = (0..2).map(|rank| -> MakeRank {
+            let folder = folder.clone();
+            Box::new(move || {
+                let card = Cuda::open_rank(rank, None, Seat { name, rank, ranks: 2 })?;
+                Ok(Box::new(open_share(card, &folder, Share { rank, ranks: 2 })))
+            })
+        });
+        let mut ranks = Ranks::start(makers.collect()).unwrap();
+        let mut whole = open(Cuda::open(0, None).unwrap(), &folder);
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        for past in 0..8 {
+            let mut batch = Batch::default();
+            // A prompt, then single tokens: run, recorded, and played back.
+            let new = if past == 0 { 70 } else { 1 };
+            let past = if past == 0 { 0 } else { 69 + past };
+            batch.push(&(3..3 + new).collect::<Vec<_>>(), past, &[2, 0], true);
+            whole.forward(&batch, &mut one).unwrap();
+            ranks.forward(&batch, &mut two).unwrap();
+            let doubles = |all: &[f32]| all.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+            let between = divergence(&doubles(&one), &doubles(&two));
+            assert!(between <= LAYOUTS_KL_MAX, "{family} after {past}: {between}");
+        }
+    }
+}
+
+#[test]
+fn a_card_that_failed_can_be_opened_anew() {
+    if Nvidia::count() == 0 {
+        eprintln!("skipped: there is no card here");
+        return;
+    }
+    for _ in 0..2 {
+        let mut decoder = open(Cuda::open(0, None).unwrap(), &goldens().join("tiny-qwen3"));
+        let mut batch = Batch::default();
+        batch.push(&[1, 2, 3], 0, &[0], true);
+        let mut logits = Vec::new();
+        decoder.forward(&batch, &mut logits).unwrap();
+        decoder.ops().driver().inject_failure().unwrap();
+        let error = decoder.forward(&batch, &mut logits).unwrap_err();
+        assert!(error.is_of_device(), "{error}");
+    }
+}
+
 #[test]
 fn decoders_on_an_emulated_card_are_as_near_to_f32_as_transformers_bf16() {
     match Emulated::find() {
-        Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated).unwrap()),
+        Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated::default()).unwrap()),
         None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
     }
 }

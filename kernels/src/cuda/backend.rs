@@ -8,9 +8,11 @@ use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
+use super::recorded::Recorder;
 use super::source::Unit;
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -26,7 +28,8 @@ pub struct Card<D: Driver> {
     pub(super) driver: D,
     pub(super) kernels: Kernels<D>,
     pub(super) attention: RefCell<HashMap<Fast, Attention<D>>>,
-    step: RefCell<Step<D>>,
+    pub(super) step: RefCell<Step<D>>,
+    pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
@@ -65,6 +68,7 @@ impl<D: Driver> Card<D> {
             kernels,
             attention: RefCell::default(),
             step: RefCell::new(Step::new()),
+            recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
             sampler: RefCell::default(),
         })
@@ -80,7 +84,11 @@ impl<D: Driver> Card<D> {
         if ids.is_empty() || out.width == 0 {
             return Ok(());
         }
-        let at = self.ids.borrow_mut().put(&self.driver, "ids", ids)?;
+        // Those of the batch are on the card already, and a recorded step must not copy.
+        let at = match self.step.borrow().ids_of(ids) {
+            Some(at) => at,
+            None => self.ids.borrow_mut().put(&self.driver, "ids", ids)?,
+        };
         let shape = Shape { grid: [ids.len() as u32, 1], threads: THREADS, shared_bytes: 0 };
         let args = [
             Arg::Address(table),
@@ -372,15 +380,33 @@ impl<D: Driver> Ops for Card<D> {
         Ok(true)
     }
 
-    fn all_reduce(&self, _x: &mut CardRows<D>) -> Result<(), OpsError> {
-        Ok(())
+    fn step(
+        &self,
+        batch: &Batch,
+        heads: Heads,
+        pages: usize,
+        kind: u32,
+        run: &mut dyn FnMut() -> Result<(), OpsError>,
+    ) -> Result<(), OpsError> {
+        self.run_or_play(batch, heads, pages, kind, run)
+    }
+
+    fn all_reduce(&self, x: &mut CardRows<D>) -> Result<(), OpsError> {
+        if self.driver.ranks() == 1 || x.rows == 0 || x.width == 0 {
+            return Ok(());
+        }
+        #[allow(unsafe_code)]
+        // SAFETY: the buffer holds so many rows at its stride.
+        unsafe {
+            self.driver.sum_over_ranks(x.address, x.rows * x.stride)
+        }
     }
 
     fn page_bytes(&self, cache: &CardCache<D>) -> usize {
         cache.page_bytes()
     }
 
-    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<HostBytes, OpsError> {
         cache.save(&self.driver, pages)
     }
 

@@ -9,6 +9,9 @@ use super::plan::{Fast, Plan};
 use crate::batch::{Batch, PAGE_TOKENS};
 use crate::ops::{Heads, OpsError, Rope};
 
+/// Words of a part at least.
+const PART_WORDS_MIN: usize = 64;
+
 /// The batch that the card holds.
 pub(super) struct Step<D: Driver> {
     /// What it was made of; none after a failure.
@@ -29,6 +32,7 @@ pub(super) struct Step<D: Driver> {
 /// Where its parts are.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Places {
+    ids: u64,
     positions: u64,
     pub(super) slots: u64,
     pub(super) pages: u64,
@@ -68,13 +72,10 @@ impl<D: Driver> Step<D> {
         })?;
         self.fast = Fast::of(heads);
         self.plan = Plan::of(batch, self.fast);
-        let mut words = batch.positions.clone();
-        let mut part = |values: &mut dyn Iterator<Item = u32>| {
-            words.resize(words.len().next_multiple_of(4), 0);
-            let begin = words.len();
-            words.extend(values);
-            begin
-        };
+        let mut words = Vec::new();
+        let mut part = |values: &mut dyn Iterator<Item = u32>| add_part(&mut words, values);
+        let ids = part(&mut batch.ids.iter().copied());
+        let positions = part(&mut batch.positions.iter().copied());
         let slots = part(&mut batch.spans.iter().flat_map(|span| {
             let of_span = batch.pages_of(span);
             (span.past..span.past + span.rows).map(|position| {
@@ -87,7 +88,8 @@ impl<D: Driver> Step<D> {
         let base = self.words.put(driver, "a batch", &words)?;
         let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;
         self.at = Places {
-            positions: base,
+            ids: at(ids),
+            positions: at(positions),
             slots: at(slots),
             pages: at(all_pages),
             splits: at(begins[0]),
@@ -116,7 +118,7 @@ impl<D: Driver> Step<D> {
             self.frequencies.put(driver, "frequencies", &words)?
         };
         self.rope = Some(rope.clone());
-        let table = self.table.at_least(driver, "cosines and sines", rows * pairs * 2 * size_of::<f32>())?;
+        let table = self.table_room(driver, pairs)?;
         if rows > 0 && pairs > 0 {
             let shape = Shape { grid: [rows as u32, 1], threads: 128, shared_bytes: 0 };
             let args = [
@@ -137,6 +139,36 @@ impl<D: Driver> Step<D> {
         Ok(table)
     }
 
+    /// Where the ids of the batch are, if it is these.
+    pub(super) fn ids_of(&self, ids: &[u32]) -> Option<u64> {
+        self.of.as_ref().filter(|(batch, ..)| batch.ids == ids).map(|_| self.at.ids)
+    }
+
+    /// Makes room for all that kernels write of this batch beside their rows. The table is not there yet: a recorded step
+    /// makes it each time.
+    pub(super) fn room(&mut self, driver: &D, heads: Heads) -> Result<(), OpsError> {
+        self.turned = None;
+        self.partial(driver, heads)?;
+        if let Some(pairs) = self.rope.as_ref().map(|rope| rope.frequencies.len()) {
+            self.table_room(driver, pairs)?;
+        }
+        Ok(())
+    }
+
+    /// All addresses that kernels are given of a batch, and how many splits and rows to be joined their launches are for.
+    pub(super) fn addresses(&self) -> Vec<u64> {
+        let Places { ids, positions, slots, pages, splits, joined, tiles, reaches } = self.at;
+        let counts = [self.plan.splits.len() as u64, self.plan.joined.len() as u64];
+        let rooms = [&self.table, &self.frequencies, &self.sums, &self.masses].map(Growing::now);
+        [&[ids, positions, slots, pages, splits, joined, tiles, reaches][..], &counts, &rooms].concat()
+    }
+
+    /// Room for a table of the batch's rows.
+    fn table_room(&mut self, driver: &D, pairs: usize) -> Result<u64, OpsError> {
+        let rows = self.of.as_ref().map_or(0, |(batch, ..)| batch.rows());
+        self.table.at_least(driver, "cosines and sines", rows * pairs * 2 * size_of::<f32>())
+    }
+
     /// Room for the sums and masses of splits.
     pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<(u64, u64), OpsError> {
         let slots = self.plan.slots() * heads.query;
@@ -144,4 +176,15 @@ impl<D: Driver> Step<D> {
         let masses = self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?;
         Ok((sums, masses))
     }
+}
+
+/// Adds words from a whole 16 bytes on, with room for as many as the next power of two: parts stay where they are while
+/// sequences grow. Gives where they begin.
+pub(super) fn add_part(words: &mut Vec<u32>, values: &mut dyn Iterator<Item = u32>) -> usize {
+    words.resize(words.len().next_multiple_of(4), 0);
+    let begin = words.len();
+    words.extend(values);
+    let count = words.len() - begin;
+    words.resize(begin + count.max(PART_WORDS_MIN).next_power_of_two(), 0);
+    begin
 }

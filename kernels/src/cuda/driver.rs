@@ -4,6 +4,7 @@
 //! It refuses to know what is computed.
 
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 
 /// One argument of a kernel.
@@ -66,6 +67,8 @@ pub trait Driver {
     type Memory: Send;
     /// A kernel that can be launched.
     type Kernel: Clone + Send;
+    /// Work that was recorded.
+    type Graph: Send;
 
     /// Reserves memory that holds zeros, aligned to 256 bytes; at least one byte.
     ///
@@ -88,6 +91,11 @@ pub trait Driver {
     /// Bytes that are not there, or a device that failed.
     fn download(&self, memory: &Self::Memory, at: usize, bytes: &mut [u8]) -> Result<(), OpsError>;
 
+    /// Memory of the host that is copied to and from fastest; what it holds is not known.
+    fn host(&self, bytes: usize) -> HostBytes {
+        vec![0; bytes].into()
+    }
+
     /// A kernel of a unit, compiled if need be, that may use `shared_bytes` of shared memory beside its own.
     ///
     /// # Errors
@@ -104,6 +112,35 @@ pub trait Driver {
     /// for what it writes, and that memory is not dropped by another driver's stream before.
     #[allow(unsafe_code, reason = "kernels are not checked")]
     unsafe fn launch(&self, kernel: &Self::Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError>;
+
+    /// Records what `run` starts, and starts nothing; none where the driver cannot. Copies and reservations fail meanwhile.
+    ///
+    /// # Errors
+    /// Those of `run`, or a device that failed. What was recorded until then is forgotten.
+    fn record(&self, run: &mut dyn FnMut() -> Result<(), OpsError>) -> Result<Option<Self::Graph>, OpsError>;
+
+    /// Starts what was recorded. All memory that it uses must still be there.
+    ///
+    /// # Errors
+    /// A device that failed.
+    fn play(&self, graph: &Self::Graph) -> Result<(), OpsError>;
+
+    /// Ranks of its group.
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    /// Starts to sum bf16 values over all ranks of its group, in place.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
 
     /// Starts a product.
     ///

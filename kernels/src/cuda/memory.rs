@@ -7,6 +7,7 @@ use super::driver::Driver;
 use crate::batch::PAGE_TOKENS;
 use crate::cpu::panel::Level;
 use crate::cpu::unpack::unpack;
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, OpsError, expect_equal};
 use crate::stored::{Dtype, Stored};
 use half::bf16;
@@ -225,10 +226,10 @@ impl<D: Driver> CardCache<D> {
         Ok(self.address + (layer * self.layer_values() * VALUE_BYTES) as u64)
     }
 
-    pub(super) fn save(&self, driver: &D, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    pub(super) fn save(&self, driver: &D, pages: &[u32]) -> Result<HostBytes, OpsError> {
         self.expect_pages(pages)?;
         let size = self.page_bytes();
-        let mut bytes = vec![0; pages.len() * size];
+        let mut bytes = driver.host(pages.len() * size);
         if size > 0 {
             for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(size)) {
                 driver.download(&self.memory, *page as usize * size, bytes)?;
@@ -264,12 +265,13 @@ impl<D: Driver> CardCache<D> {
 /// Room that grows to the most that was ever needed.
 pub(super) struct Growing<D: Driver> {
     memory: Option<D::Memory>,
+    address: u64,
     bytes: usize,
 }
 
 impl<D: Driver> Growing<D> {
     pub(super) fn new() -> Self {
-        Self { memory: None, bytes: 0 }
+        Self { memory: None, address: 0, bytes: 0 }
     }
 
     /// Room for so many bytes, whose address is given. What it held is lost when it grows.
@@ -285,9 +287,9 @@ impl<D: Driver> Growing<D> {
                 memory
             }
         };
-        let address = driver.address(&memory);
+        self.address = driver.address(&memory);
         self.memory = Some(memory);
-        Ok(address)
+        Ok(self.address)
     }
 
     /// Puts words there.
@@ -297,6 +299,11 @@ impl<D: Driver> Growing<D> {
         let memory = self.memory.as_mut().expect("the line above reserved it");
         driver.upload(&bytes, memory, 0)?;
         Ok(address)
+    }
+
+    /// Where it is now; 0 for nowhere.
+    pub(super) fn now(&self) -> u64 {
+        self.address
     }
 
     /// Reads bytes from its start.

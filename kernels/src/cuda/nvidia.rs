@@ -9,20 +9,28 @@ use super::compile::{Arch, compile};
 use super::driver::{Arg, Driver, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
+use super::group::{Connection, Seat};
+use super::pinned::Pool;
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError, sys};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError, sys,
+};
 use cudarc::nvrtc::Ptx;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Bytes of shared memory that a kernel gets without asking.
 const SHARED_FREE_BYTES: u32 = 48 << 10;
 
+/// How long a step may take at most.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Arguments of a kernel at most.
 const ARGUMENTS_MAX: usize = 24;
 
@@ -30,13 +38,24 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    /// Given up before the stream is.
+    group: Option<(Connection, usize)>,
     products: Products,
+    pinned: Pool,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
     kept: Option<PathBuf>,
+    is_recording: Cell<bool>,
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
+
+/// A recorded step.
+pub struct Recording(CudaGraph);
+
+// SAFETY: a graph may be used from any thread, from one at a time; nobody but its owner has it, and it is not `Sync`.
+#[allow(unsafe_code)]
+unsafe impl Send for Recording {}
 
 impl Card<Nvidia> {
     /// Opens a card by its number; what is compiled is kept in a folder, where one is given.
@@ -45,6 +64,14 @@ impl Card<Nvidia> {
     /// No such card, a missing library, or kernels that do not compile.
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, OpsError> {
         Self::new(Nvidia::open(ordinal, kept)?)
+    }
+
+    /// Opens a card as one rank of a tensor-parallel group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Card::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
+        Self::new(Nvidia::open(ordinal, kept)?.join(seat)?)
     }
 }
 
@@ -82,7 +109,28 @@ impl Nvidia {
         let arch = Arch::of(major, minor)?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
         let products = Products::new(&stream)?;
-        Ok(Self { context, stream, begins_early: major >= 9, arch, kept, modules: RefCell::default(), products })
+        Ok(Self {
+            context,
+            stream,
+            begins_early: major >= 9,
+            group: None,
+            pinned: Pool::default(),
+            arch,
+            kept,
+            is_recording: Cell::new(false),
+            modules: RefCell::default(),
+            products,
+        })
+    }
+
+    /// Takes a seat in a group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// A missing library, or ranks that do not meet.
+    pub fn join(mut self, seat: Seat) -> Result<Self, CardError> {
+        self.bind()?;
+        self.group = Some((Connection::new(&self.stream, seat)?, seat.ranks));
+        Ok(self)
     }
 
     /// Bytes of memory that are free, and all there are.
@@ -105,6 +153,42 @@ impl Nvidia {
     /// Makes the card that of this thread, which need not be the one that opened it.
     fn bind(&self) -> Result<(), CardError> {
         self.context.bind_to_thread().map_err(failed("using a card from another thread"))
+    }
+
+    /// Copies and reservations would become part of a recording, or spoil it.
+    fn refuse_in_recording(&self, what: &str) -> Result<(), CardError> {
+        match self.is_recording.get() {
+            false => Ok(()),
+            true => Err(CardError::Call { doing: "recording a step", error: format!("{what} meanwhile") }),
+        }
+    }
+
+    /// Waits for all work until now, no longer than [`WAIT_MAX`]: a card that hangs must not keep whoever waits for ever.
+    fn wait(&self) -> Result<(), CardError> {
+        let done = self.stream.record_event(None).map_err(failed("waiting for the card"))?;
+        let began = Instant::now();
+        while !done.try_is_complete().map_err(failed("waiting for the card"))? {
+            if began.elapsed() > WAIT_MAX {
+                let error = format!("it has not ended a step within {} s", WAIT_MAX.as_secs());
+                return Err(CardError::Call { doing: "waiting for the card", error });
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Makes the card fail, as a faulty kernel would: whoever uses it next hears of it, and all that it holds is lost. For
+    /// showing that those who use it get over that.
+    ///
+    /// # Errors
+    /// A kernel that does not compile, or a card that has failed already.
+    pub fn inject_failure(&self) -> Result<(), OpsError> {
+        let kernel = self.kernel(&Unit::fault(), "fault", 0)?;
+        #[allow(unsafe_code)]
+        // SAFETY: the kernel takes no arguments and touches no memory.
+        unsafe {
+            self.launch(&kernel, Shape { grid: [1, 1], threads: 32, shared_bytes: 0 }, &[])
+        }
     }
 
     /// Copies a piece of memory to another of the same size.
@@ -135,8 +219,10 @@ fn outside(op: &'static str, at: usize, bytes: usize, of: usize) -> OpsError {
 impl Driver for Nvidia {
     type Memory = CudaSlice<u8>;
     type Kernel = CudaFunction;
+    type Graph = Recording;
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<CudaSlice<u8>, OpsError> {
+        self.refuse_in_recording("memory was reserved")?;
         self.stream.alloc_zeros(bytes.max(1)).map_err(|error| match error.0 {
             cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => OpsError::Memory { what, bytes: bytes as u128 },
             _ => failed("reserving memory")(error).into(),
@@ -148,6 +234,7 @@ impl Driver for Nvidia {
     }
 
     fn upload(&self, bytes: &[u8], memory: &mut CudaSlice<u8>, at: usize) -> Result<(), OpsError> {
+        self.refuse_in_recording("something was copied")?;
         let of = memory.len();
         let end = at.checked_add(bytes.len()).ok_or_else(|| outside("upload", at, bytes.len(), of))?;
         let mut piece = memory.try_slice_mut(at..end).ok_or_else(|| outside("upload", at, bytes.len(), of))?;
@@ -158,14 +245,20 @@ impl Driver for Nvidia {
     }
 
     fn download(&self, memory: &CudaSlice<u8>, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
+        self.refuse_in_recording("something was read")?;
         let (of, count) = (memory.len(), bytes.len());
         let end = at.checked_add(count).ok_or_else(|| outside("download", at, count, of))?;
         let piece = memory.try_slice(at..end).ok_or_else(|| outside("download", at, count, of))?;
         if bytes.is_empty() {
             return Ok(());
         }
+        self.wait()?;
         self.stream.memcpy_dtoh(&piece, bytes).map_err(failed("copying from the card"))?;
         Ok(self.stream.synchronize().map_err(failed("waiting for the card"))?)
+    }
+
+    fn host(&self, bytes: usize) -> HostBytes {
+        self.pinned.take(&self.context, bytes)
     }
 
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {
@@ -211,6 +304,36 @@ impl Driver for Nvidia {
             sys::cuLaunchKernelEx(&raw const config, kernel.cu_function(), places.as_mut_ptr(), std::ptr::null_mut())
         };
         Ok(status.result().map_err(failed("starting a kernel"))?)
+    }
+
+    fn record(&self, run: &mut dyn FnMut() -> Result<(), OpsError>) -> Result<Option<Recording>, OpsError> {
+        // Other threads of the process go on with their own cards.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.stream.begin_capture(mode).map_err(failed("recording a step"))?;
+        self.is_recording.set(true);
+        let ran = run();
+        self.is_recording.set(false);
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        ran?;
+        Ok(graph.map_err(failed("recording a step"))?.map(Recording))
+    }
+
+    fn play(&self, graph: &Recording) -> Result<(), OpsError> {
+        Ok(graph.0.launch().map_err(failed("playing back a step"))?)
+    }
+
+    fn ranks(&self) -> usize {
+        self.group.as_ref().map_or(1, |(_, ranks)| *ranks)
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        self.bind()?;
+        match &self.group {
+            None => Ok(()),
+            // SAFETY: the caller's duty.
+            Some((connection, _)) => Ok(unsafe { connection.sum(address, count) }?),
+        }
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]

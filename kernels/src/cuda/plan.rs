@@ -3,6 +3,7 @@
 //!
 //! It refuses to know cards; what it gives are the words that the kernels read.
 
+use super::batch::add_part;
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::Heads;
 
@@ -198,14 +199,10 @@ impl Plan {
         self.joined.last().map_or(0, |last| (last.first + last.count) as usize)
     }
 
-    /// The words of all four, in this order, each from a whole 16 bytes on; and where each of them begins, in words.
+    /// Adds the words of all four, in this order, as [`add_part`] does; and gives where each of them begins, in words.
     pub fn words(&self, into: &mut Vec<u32>) -> [usize; 4] {
         let mut begins = [0; 4];
-        let mut part = |at: usize, words: &mut dyn Iterator<Item = u32>| {
-            into.resize(into.len().next_multiple_of(4), 0);
-            begins[at] = into.len();
-            into.extend(words);
-        };
+        let mut part = |at: usize, words: &mut dyn Iterator<Item = u32>| begins[at] = add_part(into, words);
         part(0, &mut self.splits.iter().flat_map(|s| [s.row, s.first_page, s.begin, s.end, s.slot]));
         part(1, &mut self.joined.iter().flat_map(|j| [j.row, j.first, j.count]));
         part(

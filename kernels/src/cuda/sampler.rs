@@ -41,7 +41,6 @@ pub(super) struct Room<D: Driver> {
     count: D::Kernel,
     sample: D::Kernel,
     rules: Growing<D>,
-    rules_address: u64,
     /// Rules that were put there, and rows of which a draw was started.
     rows: usize,
     counted: Growing<D>,
@@ -75,7 +74,7 @@ impl<D: Driver> Card<D> {
             none => none.insert(Room::new(&self.driver)?),
         };
         let words: Vec<u32> = rules.iter().flat_map(words).collect();
-        room.rules_address = room.rules.put(&self.driver, "rules of drawing", &words)?;
+        room.rules.put(&self.driver, "rules of drawing", &words)?;
         room.rows = rules.len();
         Ok(())
     }
@@ -104,7 +103,7 @@ impl<D: Driver> Card<D> {
             Arg::Word(logits.width as u32),
             Arg::Word(chunk as u32),
             Arg::Address(counted),
-            Arg::Address(room.rules_address),
+            Arg::Address(room.rules.now()),
             Arg::Address(drawn),
         ];
         let counting = Shape { grid: [rows as u32, chunks as u32], threads: COUNTERS, shared_bytes: 0 };
@@ -140,7 +139,6 @@ impl<D: Driver> Room<D> {
             count: driver.kernel(&unit, "count_logits", 0)?,
             sample: driver.kernel(&unit, "sample", SHARED_BYTES)?,
             rules: Growing::new(),
-            rules_address: 0,
             rows: 0,
             counted: Growing::new(),
             drawn: Growing::new(),

@@ -52,6 +52,11 @@ impl Unit {
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
+    /// A kernel that fails.
+    pub fn fault() -> Self {
+        Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
+    }
+
     /// The sampler, which counts first.
     pub fn sample() -> Self {
         let text = concat!(include_str!("count.cu"), "\n", include_str!("sample.cu"));

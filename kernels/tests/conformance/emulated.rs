@@ -12,6 +12,7 @@ use legwork_kernels::OpsError;
 use legwork_kernels::cuda::driver::{Arg, Driver, Product, Shape};
 use legwork_kernels::cuda::source::{PRELUDE, Unit};
 use libloading::{Library, Symbol};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -23,14 +24,33 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// What stands behind each piece of memory, and must stand there when it is dropped.
 const FENCE: u8 = 0xa5;
 
-/// The emulated card.
-pub(crate) struct Emulated;
+/// The emulated card, which may write down what it is given to start.
+#[derive(Default)]
+pub(crate) struct Emulated {
+    recording: RefCell<Option<Vec<Started>>>,
+}
+
+/// Something that was started.
+#[derive(Clone)]
+pub(crate) enum Started {
+    Launch(Kernel, Shape, Vec<Arg>),
+    Product(Product),
+}
 
 impl Emulated {
     /// The card, where there is a compiler.
     pub(crate) fn find() -> Option<Self> {
         let found = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
-        (found && cfg!(target_os = "linux")).then_some(Self)
+        (found && cfg!(target_os = "linux")).then(Self::default)
+    }
+}
+
+impl Emulated {
+    fn refuse_in_recording(&self, what: &str) -> Result<(), OpsError> {
+        match *self.recording.borrow() {
+            None => Ok(()),
+            Some(_) => Err(OpsError::Device(format!("{what} while a step is recorded"))),
+        }
     }
 }
 
@@ -117,8 +137,10 @@ fn compiled(unit: &Unit) -> PathBuf {
 impl Driver for Emulated {
     type Memory = Piece;
     type Kernel = Kernel;
+    type Graph = Vec<Started>;
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<Piece, OpsError> {
+        self.refuse_in_recording(what)?;
         let count = bytes / 256 + 1;
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).map_err(|_| OpsError::Memory { what, bytes: bytes as u128 })?;
@@ -133,12 +155,14 @@ impl Driver for Emulated {
     }
 
     fn upload(&self, bytes: &[u8], memory: &mut Piece, at: usize) -> Result<(), OpsError> {
+        self.refuse_in_recording("a copy")?;
         let end = memory.bytes;
         memory.as_bytes_mut()[..end][at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
     fn download(&self, memory: &Piece, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
+        self.refuse_in_recording("a copy")?;
         bytes.copy_from_slice(&memory.as_bytes()[..memory.bytes][at..at + bytes.len()]);
         Ok(())
     }
@@ -150,6 +174,10 @@ impl Driver for Emulated {
     }
 
     unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), OpsError> {
+        if let Some(started) = &mut *self.recording.borrow_mut() {
+            started.push(Started::Launch(kernel.clone(), shape, args.to_vec()));
+            return Ok(());
+        }
         type Entry = unsafe extern "C" fn(*const u32, u32, *const u32, *mut *mut c_void) -> i32;
         assert!(
             shape.shared_bytes <= kernel.shared_bytes.max(48 << 10),
@@ -169,7 +197,31 @@ impl Driver for Emulated {
         Ok(())
     }
 
+    fn record(&self, run: &mut dyn FnMut() -> Result<(), OpsError>) -> Result<Option<Vec<Started>>, OpsError> {
+        *self.recording.borrow_mut() = Some(Vec::new());
+        let ran = run();
+        let started = self.recording.borrow_mut().take();
+        ran.map(|()| started)
+    }
+
+    fn play(&self, graph: &Vec<Started>) -> Result<(), OpsError> {
+        for started in graph {
+            // SAFETY: as it was when it was recorded; whoever plays it has kept the memory.
+            unsafe {
+                match started {
+                    Started::Launch(kernel, shape, args) => self.launch(kernel, *shape, args)?,
+                    Started::Product(product) => self.product(product)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     unsafe fn product(&self, p: &Product) -> Result<(), OpsError> {
+        if let Some(started) = &mut *self.recording.borrow_mut() {
+            started.push(Started::Product(*p));
+            return Ok(());
+        }
         let value = |address: u64, at: usize| {
             // SAFETY: the caller's duty.
             unsafe { *(address as *const bf16).add(at) }.to_f32()

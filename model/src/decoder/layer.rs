@@ -1,5 +1,6 @@
 //! One layer's weights where the backend computes on them: queries, keys and values as one matrix, gate and up likewise.
 
+use super::share::Share;
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
 use crate::weights::Weights;
@@ -26,10 +27,11 @@ impl<B: Ops> Layer<B> {
         config: &DecoderConfig,
         weights: &mut Weights,
         layer: usize,
+        share: Share,
     ) -> Result<Self, ModelError> {
         let (hidden, ffn) = (config.hidden, config.ffn);
         let (q, kv) = (config.q_width(), config.kv_width());
-        let mut of = Parts { ops, weights, layer };
+        let mut of = Parts { ops, weights, layer, share };
         Ok(Self {
             attention_norm: of.vector("input_layernorm.weight", hidden)?,
             qkv: of.matrix(hidden, &[("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)])?,
@@ -44,16 +46,16 @@ impl<B: Ops> Layer<B> {
                 )),
                 false => None,
             },
-            output: of.matrix(q, &[("self_attn.o_proj", hidden)])?,
-            output_bias: if config.output_bias { of.bias(&[("self_attn.o_proj", hidden)])? } else { None },
+            output: of.way_out(q, "self_attn.o_proj", hidden)?,
+            output_bias: if config.output_bias { of.bias_of_sum("self_attn.o_proj", hidden)? } else { None },
             mlp_norm: of.vector("post_attention_layernorm.weight", hidden)?,
             gate_up: of.matrix(hidden, &[("mlp.gate_proj", ffn), ("mlp.up_proj", ffn)])?,
             gate_up_bias: match config.mlp_bias {
                 true => of.bias(&[("mlp.gate_proj", ffn), ("mlp.up_proj", ffn)])?,
                 false => None,
             },
-            down: of.matrix(ffn, &[("mlp.down_proj", hidden)])?,
-            down_bias: if config.mlp_bias { of.bias(&[("mlp.down_proj", hidden)])? } else { None },
+            down: of.way_out(ffn, "mlp.down_proj", hidden)?,
+            down_bias: if config.mlp_bias { of.bias_of_sum("mlp.down_proj", hidden)? } else { None },
         })
     }
 }
@@ -62,6 +64,7 @@ struct Parts<'a, B> {
     ops: &'a B,
     weights: &'a mut Weights,
     layer: usize,
+    share: Share,
 }
 
 impl<B: Ops> Parts<'_, B> {
@@ -75,7 +78,10 @@ impl<B: Ops> Parts<'_, B> {
     }
 
     fn matrix(&mut self, inputs: usize, parts: &[(&str, usize)]) -> Result<B::Matrix, ModelError> {
-        let take = |(name, outputs): &(&str, usize)| self.take(&format!("{name}.weight"), [*outputs, inputs]);
+        let take = |(name, outputs): &(&str, usize)| {
+            let whole = self.take(&format!("{name}.weight"), [*outputs, inputs])?;
+            self.share.outputs(&whole)
+        };
         let parts: Vec<Stored> = parts.iter().map(take).collect::<Result<_, _>>()?;
         Ok(self.ops.matrix(&parts)?)
     }
@@ -83,8 +89,21 @@ impl<B: Ops> Parts<'_, B> {
     fn bias(&mut self, parts: &[(&str, usize)]) -> Result<Option<B::Vector>, ModelError> {
         let mut values = Vec::new();
         for (name, outputs) in parts {
-            values.extend(self.take(&format!("{name}.bias"), [1, *outputs])?.to_f32());
+            let whole = self.take(&format!("{name}.bias"), [1, *outputs])?;
+            values.extend(self.share.outputs(&whole)?.to_f32());
         }
         Ok(Some(self.ops.vector(&values)?))
+    }
+
+    /// A matrix whose products are summed over all ranks.
+    fn way_out(&mut self, inputs: usize, name: &str, outputs: usize) -> Result<B::Matrix, ModelError> {
+        let whole = self.take(&format!("{name}.weight"), [outputs, inputs])?;
+        Ok(self.ops.matrix(&[self.share.inputs(&whole)?])?)
+    }
+
+    /// What is added to such a sum: by one rank, so once.
+    fn bias_of_sum(&mut self, name: &str, outputs: usize) -> Result<Option<B::Vector>, ModelError> {
+        let whole = self.take(&format!("{name}.bias"), [1, outputs])?;
+        Ok(if self.share.rank == 0 { Some(self.ops.vector(&whole.to_f32())?) } else { None })
     }
 }
