@@ -173,8 +173,7 @@ fn logits(table: &Table<'_>, rows: usize) -> CardRows<Nvidia> {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as f32 / (1 << 23) as f32 - 1.0
     };
-    let values: Vec<f32> =
-        (0..DIFFERENT * VOCABULARY).map(|_| 3.0 * (0..4).map(|_| even()).sum::<f32>()).collect();
+    let values: Vec<f32> = (0..DIFFERENT * VOCABULARY).map(|_| 3.0 * (0..4).map(|_| even()).sum::<f32>()).collect();
     let matrix = table.card.matrix(&[Stored::from_f32(DIFFERENT, VOCABULARY, &values).unwrap()]).unwrap();
     let mut filled = table.card.rows(rows, VOCABULARY).unwrap();
     let ids: Vec<u32> = (0..rows).map(|row| (row % DIFFERENT) as u32).collect();

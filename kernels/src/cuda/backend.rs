@@ -23,6 +23,11 @@ const ROW_THREADS_MAX: usize = 1024;
 /// Threads of a block of the other kernels.
 const THREADS: u32 = 256;
 
+/// Rows from which on a block norms several.
+const MANY_ROWS: usize = 2_048;
+/// Rows that a block then norms, the next one on its way while one is summed.
+const ROWS_OF_A_BLOCK: usize = 4;
+
 /// A card as a backend.
 pub struct Card<D: Driver> {
     pub(super) driver: D,
@@ -105,18 +110,18 @@ impl<D: Driver> Card<D> {
         }
     }
 
-    /// Starts a kernel that takes a block for each row.
+    /// Starts a kernel of so many blocks that take whole rows.
     ///
     /// # Safety
     /// As [`Driver::launch`].
     #[allow(unsafe_code, reason = "passes the duty on")]
-    unsafe fn by_row(&self, kernel: &D::Kernel, rows: usize, width: usize, args: &[Arg]) -> Result<(), OpsError> {
-        if rows == 0 || width == 0 {
+    unsafe fn by_row(&self, kernel: &D::Kernel, blocks: usize, width: usize, args: &[Arg]) -> Result<(), OpsError> {
+        if blocks == 0 || width == 0 {
             return Ok(());
         }
         let threads = width.div_ceil(8).next_multiple_of(32).min(ROW_THREADS_MAX) as u32;
         // SAFETY: the caller's duty.
-        unsafe { self.driver.launch(kernel, Shape { grid: [rows as u32, 1], threads, shared_bytes: 0 }, args) }
+        unsafe { self.driver.launch(kernel, Shape { grid: [blocks as u32, 1], threads, shared_bytes: 0 }, args) }
     }
 
     /// Checks what rotation and attention have in common, and puts the batch on the card.
@@ -184,11 +189,13 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(weight.address),
             Arg::Float(eps),
             Arg::Address(out.address),
+            Arg::Word(x.rows as u32),
+            Arg::Word(norm_blocks(x.rows) as u32),
         ];
         // SAFETY: as `rms_norm` declares them; `x` and `out` hold so many rows of one width, and the weight is as wide.
         #[allow(unsafe_code)]
         unsafe {
-            self.by_row(&self.kernels.rms_norm, x.rows, x.width, &args)
+            self.by_row(&self.kernels.rms_norm, norm_blocks(x.rows), x.width, &args)
         }
     }
 
@@ -213,11 +220,13 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(weight.address),
             Arg::Float(eps),
             Arg::Address(out.address),
+            Arg::Word(x.rows as u32),
+            Arg::Word(norm_blocks(x.rows) as u32),
         ];
         // SAFETY: as `add_rms_norm` declares them; all three hold so many rows of one width, and the weight is as wide.
         #[allow(unsafe_code)]
         unsafe {
-            self.by_row(&self.kernels.add_rms_norm, x.rows, x.width, &args)
+            self.by_row(&self.kernels.add_rms_norm, norm_blocks(x.rows), x.width, &args)
         }
     }
 
@@ -413,6 +422,11 @@ impl<D: Driver> Ops for Card<D> {
     fn load_pages(&self, cache: &mut CardCache<D>, pages: &[u32], bytes: &[u8]) -> Result<(), OpsError> {
         cache.load(&self.driver, pages, bytes)
     }
+}
+
+/// Blocks that norm so many rows.
+fn norm_blocks(rows: usize) -> usize {
+    if rows < MANY_ROWS { rows } else { rows.div_ceil(ROWS_OF_A_BLOCK) }
 }
 
 fn expect_below(op: &'static str, what: &str, limit: usize, numbers: &[u32]) -> Result<(), OpsError> {

@@ -3,8 +3,7 @@
 //! its product with the weight.
 //!
 //! Floors, with w the width in values: gather 4w bytes a row; rms_norm 4w; add_rms_norm 8w (x and delta read, x and out written);
-//! swiglu 6w for w outputs; normalize 4w. All are bound by memory: fewer than three operations a byte. The norms read
-//! a row a second time, from L1 or L2.
+//! swiglu 6w for w outputs; normalize 4w. All are bound by memory: fewer than three operations a byte.
 
 // `out[i] = table[ids[i]]`: a block a row, `chunks` of 16 bytes. The host has checked the ids.
 KERNEL(256) gather(const bf16* __restrict__ table, u32 table_stride, const u32* __restrict__ ids, u32 chunks,
@@ -16,9 +15,6 @@ KERNEL(256) gather(const bf16* __restrict__ table, u32 table_stride, const u32* 
         *reinterpret_cast<uint4*>(to + 8 * chunk) = bits_of_eight(from + 8 * chunk);
 }
 
-// The values of a chunk that belong to the row.
-DEVICE u32 values_of(u32 chunk, u32 width) { return min(8u, width - 8 * chunk); }
-
 DEVICE float squares(const Eight& e, u32 count) {
     float sum = 0;
 #pragma unroll
@@ -26,45 +22,74 @@ DEVICE float squares(const Eight& e, u32 count) {
     return sum;
 }
 
-DEVICE void put_normed(const bf16* x, const bf16* weight, u32 width, float factor, bf16* out) {
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
-        Eight e = eight(x + 8 * chunk), w = eight(weight + 8 * chunk);
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] * factor) * w.v[i];
-        put_eight(out + 8 * chunk, e);
-    }
-}
-
-// RMSNorm, a block a row. `weight` has room for whole chunks.
-KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
-                  bf16* __restrict__ out) {
-    begin();
-    __shared__ float room[32];
-    x += (size_t)blockIdx.x * stride;
-    float sum = 0;
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x)
-        sum += squares(eight(x + 8 * chunk), values_of(chunk, width));
-    float factor = 1.0f / sqrtf(block_sum(sum, room) / (float)width + eps);
-    put_normed(x, weight, width, factor, out + (size_t)blockIdx.x * stride);
-}
-
-// `x += delta`, rounded, and the norm of that. A thread reads again only what it wrote itself.
-KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
-                      float eps, bf16* __restrict__ out) {
-    begin();
-    __shared__ float room[32];
-    x += (size_t)blockIdx.x * stride;
-    delta += (size_t)blockIdx.x * stride;
-    float sum = 0;
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
-        Eight e = eight(x + 8 * chunk), d = eight(delta + 8 * chunk);
+// RMSNorm of every `blocks`-th row from the block's own on, after `x += delta`, rounded, where there is one. What a thread holds
+// of a row stays in its registers, and the next row is on its way meanwhile; only what is wider than eight values a thread is
+// read a second time, by who wrote it. `weight` has room for whole chunks, and is fetched before the kernels before have ended.
+template <bool ADDS>
+DEVICE void norm_rows(bf16* x, const bf16* delta, u32 stride, u32 width, const bf16* weight, float eps, bf16* out, u32 rows,
+                      u32 blocks) {
+    let_next_begin();
+    __shared__ float room[2][32];
+    u32 at = 8 * threadIdx.x, step = 8 * blockDim.x;
+    uint4 own = {0, 0, 0, 0}, added = {0, 0, 0, 0}, scale = {0, 0, 0, 0};
+    if (at < width) scale = bits_of_eight(weight + at);
+    after_previous();
+    auto fetch = [&](u32 row) {
+        if (at >= width) return;
+        own = bits_of_eight(x + (size_t)row * stride + at);
+        if (ADDS) added = bits_of_eight(delta + (size_t)row * stride + at);
+    };
+    auto sum_of = [&](uint4 left, uint4 right) {
+        Eight e = unpacked(left);
+        if (!ADDS) return e;
+        Eight d = unpacked(right);
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] + d.v[i]);
-        put_eight(x + 8 * chunk, e);
-        sum += squares(e, values_of(chunk, width));
+        return e;
+    };
+    auto scaled = [](Eight e, uint4 bits, float factor) {
+        Eight w = unpacked(bits);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] * factor) * w.v[i];
+        return e;
+    };
+    fetch(blockIdx.x);
+    for (u32 row = blockIdx.x, turn = 0; row < rows; row += blocks, turn ^= 1) {
+        bf16* from = x + (size_t)row * stride;
+        bf16* to = out + (size_t)row * stride;
+        Eight held = sum_of(own, added);
+        if (row + blocks < rows) fetch(row + blocks);
+        float sum = 0;
+        if (at < width) {
+            if (ADDS) put_eight(from + at, held);
+            sum = squares(held, min(8u, width - at));
+        }
+        for (u32 more = at + step; more < width; more += step) {
+            Eight e = sum_of(bits_of_eight(from + more), bits_of_eight((ADDS ? delta + (size_t)row * stride : from) + more));
+            if (ADDS) put_eight(from + more, e);
+            sum += squares(e, min(8u, width - more));
+        }
+        // Each turn has its own room: who is a row ahead has met all the others since they read this one's.
+        sum = warp_sum(sum);
+        if (threadIdx.x % 32 == 0) room[turn][threadIdx.x / 32] = sum;
+        barrier();
+        sum = 0;
+        for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += room[turn][warp];
+        float factor = 1.0f / sqrtf(sum / (float)width + eps);
+        if (at < width) put_eight(to + at, scaled(held, scale, factor));
+        for (u32 more = at + step; more < width; more += step)
+            put_eight(to + more, scaled(eight(from + more), bits_of_eight(weight + more), factor));
     }
-    float factor = 1.0f / sqrtf(block_sum(sum, room) / (float)width + eps);
-    put_normed(x, weight, width, factor, out + (size_t)blockIdx.x * stride);
+}
+
+KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
+                      bf16* __restrict__ out, u32 rows, u32 blocks) {
+    norm_rows<false>(const_cast<bf16*>(x), nullptr, stride, width, weight, eps, out, rows, blocks);
+}
+
+KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
+                          float eps, bf16* __restrict__ out, u32 rows, u32 blocks) {
+    norm_rows<true>(x, delta, stride, width, weight, eps, out, rows, blocks);
 }
 
 DEVICE float gated(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
@@ -94,7 +119,7 @@ KERNEL(1024) normalize(bf16* x, u32 stride, u32 width) {
     x += (size_t)blockIdx.x * stride;
     float sum = 0;
     for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x)
-        sum += squares(eight(x + 8 * chunk), values_of(chunk, width));
+        sum += squares(eight(x + 8 * chunk), min(8u, width - 8 * chunk));
     float factor = 1.0f / fmaxf(sqrtf(block_sum(sum, room)), 1e-12f);
     for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
         Eight e = eight(x + 8 * chunk);
