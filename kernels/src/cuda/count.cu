@@ -36,6 +36,8 @@ DEVICE u32 bin_of(u32 bits) {
 
 DEVICE u32 order_of_bin(u32 bin) { return bin < SIZES ? 0x8000 + LOWEST + SIZES - 1 - bin : 0x7fff - LOWEST + SIZES - bin; }
 DEVICE u32 bin_of_order(u32 order) { return bin_of(order & 0x8000 ? order & 0x7fff : ~order & 0xffff); }
+// Where a bin is counted: sizes upwards, those of negative numbers behind the others.
+DEVICE u32 place_of(u32 bin) { return bin < SIZES ? SIZES - 1 - bin : bin; }
 DEVICE bool is_stray(u32 bits) { return bin_of(bits) >= BINS && bits != MINUS_INFINITY; }
 
 // Counts a chunk of a row by value: blocks are rows side by side and their chunks one below the other.
@@ -52,15 +54,12 @@ KERNEL(COUNTERS) count_logits(const bf16* __restrict__ logits, u32 stride, u32 c
     const bf16* row = logits + (size_t)blockIdx.x * stride;
     Counted* own = counted + (size_t)blockIdx.x * ((count + chunk - 1) / chunk) + blockIdx.y;
     u32 end = min((blockIdx.y + 1) * chunk, count);
-    auto take = [&](u32 bits) {
-        u32 bin = bin_of(bits);
-        if (bin < BINS) {
-            add_shared(counts + bin, 1u);
-        } else if ((bits & 0x7fff) == 0) {
+    auto take_stray = [&](u32 bits) {
+        if ((bits & 0x7fff) == 0) {
             add_shared(&zeros, 1u);
         } else if (bits == INFINITE || (bits & 0x7fff) > INFINITE) {
             wrong = 1;
-        } else if (bits != MINUS_INFINITY) {
+        } else if (is_stray(bits)) {
             u32 place = add_shared(&strays, 1u);
             if (place < STRAYS) own->stray[place] = order_of(bits) << 16 | 1;
         }
@@ -68,31 +67,38 @@ KERNEL(COUNTERS) count_logits(const bf16* __restrict__ logits, u32 stride, u32 c
     // Several loads of a thread are under way at once.
     const u32 LOADS = 4;
     for (u32 at = blockIdx.y * chunk + 8 * threadIdx.x; at < end; at += LOADS * 8 * COUNTERS) {
-        u32 words[LOADS][4];
+        uint4 eights[LOADS];
 #pragma unroll
         for (u32 load = 0; load < LOADS; ++load) {
             u32 from = at + load * 8 * COUNTERS;
-            uint4 bits = {0xff80ff80u, 0xff80ff80u, 0xff80ff80u, 0xff80ff80u};
-            if (from < end) bits = bits_of_eight(row + from);
-            words[load][0] = bits.x, words[load][1] = bits.y, words[load][2] = bits.z, words[load][3] = bits.w;
-            // What lies behind the last token counts for nothing.
-            if (from < end && from + 8 > end) {
-#pragma unroll
-                for (u32 i = 0; i < 8; ++i) {
-                    u32 shift = 16 * (i % 2), rest = words[load][i / 2] & ~(0xffffu << shift);
-                    if (from + i >= end) words[load][i / 2] = rest | MINUS_INFINITY << shift;
-                }
-            }
+            if (from < end) eights[load] = bits_of_eight(row + from);
         }
 #pragma unroll
         for (u32 load = 0; load < LOADS; ++load) {
+            u32 from = at + load * 8 * COUNTERS, words[4] = {eights[load].x, eights[load].y, eights[load].z, eights[load].w};
+            if (from >= end) break;
+            bool whole = from + 8 <= end, all = whole;
+            if (whole) {
 #pragma unroll
-            for (u32 i = 0; i < 4; ++i) take(words[load][i] & 0xffff), take(words[load][i] >> 16);
+                for (u32 i = 0; i < 8; ++i) {
+                    u32 down = (words[i / 2] >> 16 * (i % 2)) - LOWEST, size = down & 0x7fff;
+                    if (size < SIZES) add_shared(counts + size + (down >> 15 & 1) * SIZES, 1u);
+                    else all = false;
+                }
+            }
+            if (all) continue;
+            // Strays, and what is before the row's end.
+#pragma unroll 1
+            for (u32 i = from; i < min(from + 8, end); ++i) {
+                u32 bits = row[i], size = (bits & 0x7fff) - LOWEST;
+                if (size >= SIZES) take_stray(bits);
+                else if (!whole) add_shared(counts + size + (bits >> 15) * SIZES, 1u);
+            }
         }
     }
     barrier();
     for (u32 pair = threadIdx.x; pair < BINS / 2; pair += COUNTERS)
-        own->pairs[pair] = counts[2 * pair] | counts[2 * pair + 1] << 16;
+        own->pairs[pair] = counts[place_of(2 * pair)] | counts[place_of(2 * pair + 1)] << 16;
     if (threadIdx.x == 0) {
         // Zeros are many where a vocabulary is padded: one stray for all of them.
         if (zeros > 0) {
@@ -111,14 +117,22 @@ struct Chunk {
     const Counted* counted;
 };
 
-// By one warp: calls `look(order, tokens)` for the strays of a chunk.
+// By one warp: calls `look(order, tokens)` for the strays of a chunk. They are few: what is done for them is kept short, not fast.
 template <typename Look>
 DEVICE void over_strays(const Chunk& chunk, u32 strays, Look look) {
-    u32 lane = threadIdx.x % 32;
-    if (strays <= STRAYS) {
-        for (u32 i = lane; i < strays; i += 32) look(chunk.counted->stray[i] >> 16, chunk.counted->stray[i] & 0xffff);
-    } else {
-        for (u32 at = chunk.begin + lane; at < chunk.end; at += 32)
-            if (is_stray(chunk.row[at])) look(order_of(chunk.row[at]), 1u);
+    bool listed = strays <= STRAYS;
+    u32 count = listed ? strays : chunk.end - chunk.begin;
+#pragma unroll 1
+    for (u32 i = threadIdx.x % 32; i < count; i += 32) {
+        u32 order = 0, tokens = 1;
+        if (listed) {
+            order = chunk.counted->stray[i] >> 16;
+            tokens = chunk.counted->stray[i] & 0xffff;
+        } else {
+            u32 bits = chunk.row[chunk.begin + i];
+            if (!is_stray(bits)) continue;
+            order = order_of(bits);
+        }
+        look(order, tokens);
     }
 }

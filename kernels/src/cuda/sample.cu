@@ -51,14 +51,17 @@ DEVICE u64 random_bits(u64 seed, u64 position) {
     return (u64)a | (u64)b << 32;
 }
 
-DEVICE double halvings_of(float top, float value, double halvings) {
-    double down = times(plus((double)top, -(double)value), halvings);
+DEVICE double halved(double down, double halvings) {
+    down = times(down, halvings);
     return down < HALVINGS_MAX ? down : HALVINGS_MAX;
 }
 
-// `2^-halvings` in units of 2^-44: the series of e^x to x^7 / 7!, and the power by its exponent. Of 60 halvings it is 0.
+DEVICE double halvings_of(float top, float value, double halvings) {
+    return halved(plus((double)top, -(double)value), halvings);
+}
+
+// `2^-halvings` in units of 2^-44: the series of e^x to x^7 / 7!, and the power by its exponent.
 DEVICE u64 mass_of(double halvings) {
-    if (halvings >= HALVINGS_MAX) return 0;
     const double series[8] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
     double rounded_up = plus(halvings, ROUNDER);
     double rest = times(plus(plus(rounded_up, -ROUNDER), -halvings), 0.693147180559945309417);
@@ -85,6 +88,7 @@ DEVICE u64 sum_before(u64 value) {
 DEVICE void cross(const u64* loads, u32 count, u64 missing, u32* place, u64* missing_there) {
     u32 each = (count + 31) / 32, begin = min(threadIdx.x % 32 * each, count), end = min(begin + each, count);
     u64 own = 0;
+#pragma unroll 1
     for (u32 i = begin; i < end; ++i) own += loads[i];
     u64 before = sum_before(own);
     if (before < missing && before + own >= missing) {
@@ -96,15 +100,18 @@ DEVICE void cross(const u64* loads, u32 count, u64 missing, u32* place, u64* mis
     }
 }
 
+// Pairs of neighbouring bins of a thread.
+static const u32 PAIRS = BINS / 2 / THREADS;
+
 // What the threads of a block share about their row.
 struct Shared {
     u64 masses[BINS]; // Of one token of each bin; in the end of those that are kept only.
     u64 sections[SECTIONS];
-    u64 fine[SECTION], groups[GROUPS], of_chunks[WARPS], room[WARPS], missing;
+    u64 strays[GROUP], fine[SECTION], groups[GROUPS], of_chunks[WARPS], room[WARPS], missing;
     u32 counts[BINS];
     u32 equal[WARPS], kept[GROUPS], place, kept_there;
 };
-static_assert(sizeof(Counted) == 13312 && sizeof(Shared) <= 84 << 10, "the host reserves so much");
+static_assert(sizeof(Counted) == 13312 && sizeof(Shared) <= 87 << 10, "the host reserves so much");
 
 // Where the nucleus ends: greater logits than that of this order are kept, and the first few of those equal to it.
 struct Cut {
@@ -137,17 +144,22 @@ DEVICE Chunk chunk_of(const Row& row, u32 number) {
 // Counts the whole row by value; gives the order of its greatest, 0 where there is none and 2^16 where a logit is wrong.
 DEVICE u32 count_row(const Row& row, Shared& shared) {
     u32 warp = threadIdx.x / 32, top = 0;
-    for (u32 pair = threadIdx.x; pair < BINS / 2; pair += THREADS) {
-        u32 even = 0, odd = 0;
-#pragma unroll 8
-        for (u32 chunk = 0; chunk < row.chunks; ++chunk) {
-            u32 both = row.counted[chunk].pairs[pair];
-            even += both & 0xffff;
-            odd += both >> 16;
+    u32 even[PAIRS] = {}, odd[PAIRS] = {};
+#pragma unroll 4
+    for (u32 chunk = 0; chunk < row.chunks; ++chunk) {
+#pragma unroll
+        for (u32 i = 0; i < PAIRS; ++i) {
+            u32 both = row.counted[chunk].pairs[threadIdx.x + i * THREADS];
+            even[i] += both & 0xffff;
+            odd[i] += both >> 16;
         }
-        shared.counts[2 * pair] = even;
-        shared.counts[2 * pair + 1] = odd;
-        if (even + odd > 0) top = max(top, order_of_bin(2 * pair + (even > 0 ? 0 : 1)));
+    }
+#pragma unroll
+    for (u32 i = 0; i < PAIRS; ++i) {
+        u32 bin = 2 * (threadIdx.x + i * THREADS);
+        shared.counts[bin] = even[i];
+        shared.counts[bin + 1] = odd[i];
+        if (even[i] + odd[i] > 0) top = max(top, order_of_bin(even[i] > 0 ? bin : bin + 1));
     }
     shared.sections[threadIdx.x] = 0;
     if (warp < row.chunks) {
@@ -167,23 +179,25 @@ DEVICE u32 count_row(const Row& row, Shared& shared) {
 DEVICE u64 weigh_row(const Row& row, Shared& shared) {
     u64 raw = 0;
     bool plain = row.draw.halvings == HALVINGS_OF_E;
-    // A warp takes a section at a time.
-    for (u32 pair = threadIdx.x; pair < BINS / 2; pair += THREADS) {
-        u64 load = 0;
+    // A warp takes a section at a time. Both bins of a thread are weighed where one has tokens, so that they go side by side.
+#pragma unroll 1
+    for (u32 bin = 2 * threadIdx.x; bin < BINS; bin += 2 * THREADS) {
+        u64 tokens[2] = {shared.counts[bin], shared.counts[bin + 1]}, masses[2] = {0, 0}, load = 0;
+        if (tokens[0] + tokens[1] > 0) {
+            u64 at_one[2];
 #pragma unroll
-        for (u32 bin = 2 * pair; bin < 2 * pair + 2; ++bin) {
-            u64 tokens = shared.counts[bin], mass = 0;
-            if (tokens > 0) {
-                u32 order = order_of_bin(bin);
-                u64 at_one = mass_of(halvings_of(value_of(row.top), value_of(order), HALVINGS_OF_E));
-                mass = plain ? at_one : mass_at(row, order);
-                raw += tokens * at_one;
-                load += tokens * mass;
+            for (u32 i = 0; i < 2; ++i) {
+                double down = plus((double)value_of(row.top), -(double)value_of(order_of_bin(bin + i)));
+                at_one[i] = masses[i] = mass_of(halved(down, HALVINGS_OF_E));
+                if (!plain) masses[i] = mass_of(halved(down, row.draw.halvings));
             }
-            shared.masses[bin] = mass;
+            raw += tokens[0] * at_one[0] + tokens[1] * at_one[1];
+            load = tokens[0] * masses[0] + tokens[1] * masses[1];
         }
+        shared.masses[bin] = masses[0];
+        shared.masses[bin + 1] = masses[1];
         load = warp_sum(load);
-        if (threadIdx.x % 32 == 0) shared.sections[section_of(order_of_bin(2 * pair))] = load;
+        if (threadIdx.x % 32 == 0) shared.sections[section_of(order_of_bin(bin))] = load;
     }
     over_strays(chunk_of(row, threadIdx.x / 32), row.strays, [&](u32 order, u32 tokens) {
         raw += tokens * mass_of(halvings_of(value_of(row.top), value_of(order), HALVINGS_OF_E));
@@ -251,12 +265,21 @@ DEVICE void sum_chunks(const Row& row, Shared& shared, const Cut& cut) {
     if (number >= row.chunks) return;
     const u32* pairs = row.counted[number].pairs;
     sum = 0;
-#pragma unroll 4
-    for (u32 first = warp % share * SECTION; first < BINS; first += share * SECTION) {
-        u32 order = order_of_bin(first);
-        if (order <= cut.order || shared.sections[section_of(order)] == 0) continue;
-        u32 both = pairs[first / 2 + lane];
-        sum += (both & 0xffff) * shared.masses[first + 2 * lane] + (both >> 16) * shared.masses[first + 2 * lane + 1];
+    // Several loads of a thread are under way at once.
+    const u32 LOADS = 6;
+    for (u32 from = warp % share; from < BINS / SECTION; from += LOADS * share) {
+        u32 both[LOADS];
+#pragma unroll
+        for (u32 i = 0; i < LOADS; ++i) {
+            u32 at = from + i * share;
+            bool some = at < BINS / SECTION && shared.sections[section_of(order_of_bin(at * SECTION))] > 0;
+            both[i] = some && order_of_bin(at * SECTION) > cut.order ? pairs[at * SECTION / 2 + lane] : 0;
+        }
+#pragma unroll
+        for (u32 i = 0; i < LOADS; ++i) {
+            u32 bin = (from + i * share) * SECTION + 2 * lane;
+            if (both[i] > 0) sum += (both[i] & 0xffff) * shared.masses[bin] + (both[i] >> 16) * shared.masses[bin + 1];
+        }
     }
     sum = warp_sum(sum);
     if (lane == 0) add_shared(&shared.of_chunks[number], sum);
@@ -278,32 +301,50 @@ DEVICE void choose_chunk(const Row& row, Shared& shared, const Cut& cut, u64 eac
 }
 
 // Eight tokens' bits; -infinity behind a chunk's end.
-DEVICE void tokens_at(const Chunk& chunk, u32 at, u32 (&bits)[8]) {
-    uint4 words = {0, 0, 0, 0};
-    if (at < chunk.end) words = bits_of_eight(chunk.row + at);
+DEVICE uint4 words_at(const Chunk& chunk, u32 at) { return at < chunk.end ? bits_of_eight(chunk.row + at) : uint4{0, 0, 0, 0}; }
+
+DEVICE void unpack_tokens(const Chunk& chunk, u32 at, uint4 words, u32 (&bits)[8]) {
     bits[0] = words.x & 0xffff, bits[1] = words.x >> 16, bits[2] = words.y & 0xffff, bits[3] = words.y >> 16;
     bits[4] = words.z & 0xffff, bits[5] = words.z >> 16, bits[6] = words.w & 0xffff, bits[7] = words.w >> 16;
+    if (at + 8 <= chunk.end) return;
 #pragma unroll
     for (u32 i = 0; i < 8; ++i)
         if (at + i >= chunk.end) bits[i] = MINUS_INFINITY;
 }
 
+// Equal ones of a group are counted above the sum of its masses, which are at most 2^44 each.
+static const u32 SUM_BITS = 54;
+
+// What a token adds to its group's sum; a stray that is kept adds nothing and is told of.
+DEVICE u64 load_of(const Shared& shared, const Cut& cut, u32 bits, bool& stray) {
+    u32 order = order_of(bits), bin = bin_of(bits);
+    if (order <= cut.order) return order == cut.order ? 1ull << SUM_BITS : 0;
+    if (bin < BINS) return shared.masses[bin];
+    stray = stray || bits != MINUS_INFINITY;
+    return 0;
+}
+
 // The token of a chunk where what is kept, by id, comes to what is missing.
 DEVICE void find_token(const Row& row, Shared& shared, const Cut& cut, u64 each, const Chunk& chunk, Drawn drawn, Drawn* out) {
-    // Equal ones of a group are counted above the sum of its masses, which are at most 2^44 each.
-    const u32 SUM_BITS = 54;
-    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, groups = (chunk.end - chunk.begin + GROUP - 1) / GROUP;
-    auto load = [&](u32 bits) -> u64 {
-        u32 order = order_of(bits), bin = bin_of(bits);
-        if (order <= cut.order) return order == cut.order ? 1ull << SUM_BITS : 0;
-        return bin < BINS ? shared.masses[bin] : mass_if_enough(row, order);
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, groups = (chunk.end - chunk.begin + GROUP - 1) / GROUP, bits[8];
+    auto kept_stray = [&](u32 at) -> u64 {
+        u32 own = at < chunk.end ? chunk.row[at] : MINUS_INFINITY;
+        return is_stray(own) && order_of(own) > cut.order ? mass_if_enough(row, order_of(own)) : 0;
     };
-    u32 bits[8];
-    for (u32 group = warp; group < groups; group += WARPS) {
-        tokens_at(chunk, chunk.begin + group * GROUP + 8 * lane, bits);
+    u32 at = chunk.begin + warp * GROUP + 8 * lane;
+    uint4 words = words_at(chunk, at);
+#pragma unroll 1
+    for (u32 group = warp; group < groups; group += WARPS, at += WARPS * GROUP) {
+        unpack_tokens(chunk, at, words, bits);
+        words = words_at(chunk, at + WARPS * GROUP);
         u64 sum = 0;
+        bool stray = false;
 #pragma unroll
-        for (u32 i = 0; i < 8; ++i) sum += load(bits[i]);
+        for (u32 i = 0; i < 8; ++i) sum += load_of(shared, cut, bits[i], stray);
+        if (stray) {
+#pragma unroll 1
+            for (u32 i = 0; i < 8; ++i) sum += kept_stray(at + i);
+        }
         sum = warp_sum(sum);
         if (lane == 0) shared.groups[group] = sum;
     }
@@ -312,8 +353,10 @@ DEVICE void find_token(const Row& row, Shared& shared, const Cut& cut, u64 each,
     if (warp > 0) return;
     u32 some = (groups + 31) / 32, begin = min(lane * some, groups), end = min(begin + some, groups);
     u64 equal = 0;
+#pragma unroll 1
     for (u32 i = begin; i < end; ++i) equal += shared.groups[i] >> SUM_BITS;
     u64 before = sum_before(equal);
+#pragma unroll 1
     for (u32 i = begin; i < end; ++i) {
         u64 sum = shared.groups[i], left = kept - min(kept, before), own = min(sum >> SUM_BITS, left);
         before += sum >> SUM_BITS;
@@ -322,21 +365,28 @@ DEVICE void find_token(const Row& row, Shared& shared, const Cut& cut, u64 each,
     }
     cross(shared.groups, groups, missing, &shared.place, &shared.missing);
     warp_barrier();
-    u32 group = shared.place, at = chunk.begin + group * GROUP + 8 * lane;
+    u32 group = shared.place;
     missing = shared.missing;
     kept = shared.kept[group];
-    tokens_at(chunk, at, bits);
+    at = chunk.begin + group * GROUP + 8 * lane;
+    unpack_tokens(chunk, at, words_at(chunk, at), bits);
     u64 loads[8], own = 0;
+    bool stray = false;
     equal = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) {
-        loads[i] = load(bits[i]);
+        loads[i] = load_of(shared, cut, bits[i], stray);
         equal += loads[i] >> SUM_BITS;
     }
     before = sum_before(equal);
+    if (stray) {
+#pragma unroll 1
+        for (u32 i = 0; i < 8; ++i) shared.strays[8 * lane + i] = kept_stray(at + i);
+    }
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) {
         if (loads[i] >> SUM_BITS) loads[i] = before++ < kept ? each : 0;
+        if (stray && is_stray(bits[i])) loads[i] += shared.strays[8 * lane + i];
         own += loads[i];
     }
     u64 sum = sum_before(own);

@@ -34,7 +34,7 @@ const DRAWN_BYTES: usize = 24;
 const COUNTERS: u32 = 512;
 const THREADS: u32 = 1_024;
 /// Shared memory of the kernel that draws.
-const SHARED_BYTES: u32 = 84 << 10;
+const SHARED_BYTES: u32 = 87 << 10;
 
 /// What the sampler keeps between steps.
 pub(super) struct Room<D: Driver> {
