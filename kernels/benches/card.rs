@@ -29,7 +29,7 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    let parts: [(&str, fn(&Table<'_>)); 5] = [
+    let parts: [Part; 5] = [
         ("rows", row_by_row),
         ("products", products),
         ("decoding", decoding),
@@ -43,6 +43,9 @@ fn main() {
         }
     }
 }
+
+/// A part of the table with its name.
+type Part = (&'static str, fn(&Table<'_>));
 
 struct Table<'a> {
     card: &'a Cuda,
