@@ -1,9 +1,12 @@
 //! The operations on a card, in the shape of Qwen3-4B: microseconds by the card's own clock, and which part of the ceiling of
 //! the same run that is: of the copy's bandwidth where bytes decide, of the product's rate where arithmetic does. Bytes and
-//! operations are those of the kernels' heads: the fewest that the work needs. Names of parts as arguments print only those.
+//! operations are those of the kernels' heads: the fewest that the work needs. Arguments name the parts that are run.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
+
+#[path = "card/products.rs"]
+mod products;
 
 use legwork_kernels::cuda::{CardRows, Ceilings, Cuda, Nvidia};
 use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, PAGE_TOKENS, Rope, Stored};
@@ -21,6 +24,7 @@ fn main() {
     }
     let card = Cuda::open(0, None).unwrap();
     let ceilings = card.driver().ceilings().unwrap();
+    let named: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
     println!(
         "{}: copy {:.2} TB/s, product {:.0} TFLOP/s",
         card.driver().arch().name(),
@@ -29,23 +33,20 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    let parts: [Part; 5] = [
+    let parts: [(&str, fn(&Table<'_>)); 6] = [
         ("rows", row_by_row),
-        ("products", products),
+        ("products", products::products),
+        ("layouts", products::layouts),
         ("decoding", decoding),
         ("prefill", prefill),
         ("sampling", sampling),
     ];
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    for (name, part) in parts {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
-            part(&table);
+    for (name, run) in parts {
+        if named.iter().any(|named| named == name) || (named.is_empty() && name != "layouts") {
+            run(&table);
         }
     }
 }
-
-/// A part of the table with its name.
-type Part = (&'static str, fn(&Table<'_>));
 
 struct Table<'a> {
     card: &'a Cuda,
@@ -100,23 +101,6 @@ fn row_by_row(table: &Table<'_>) {
         table.line(&format!("SwiGLU, {rows} rows of {FFN}"), (6 * rows * FFN) as f64, 0.0, || {
             card.swiglu(&gate_up, &mut out).unwrap();
         });
-    }
-}
-
-fn products(table: &Table<'_>) {
-    let card = table.card;
-    for (name, outputs, inputs) in
-        [("qkv", HEADS.fused(), HIDDEN), ("gate and up", 2 * FFN, HIDDEN), ("down", HIDDEN, FFN)]
-    {
-        let weight = card.matrix(&[Stored::from_f32(outputs, inputs, &vec![0.01; outputs * inputs]).unwrap()]).unwrap();
-        for rows in [1, 8, 64, 512, 8_192] {
-            let (x, mut out) = (table.rows(rows, inputs), card.rows(rows, outputs).unwrap());
-            let bytes = 2.0 * (outputs * inputs + rows * (inputs + outputs)) as f64;
-            let flops = 2.0 * (rows * outputs * inputs) as f64;
-            table.line(&format!("{name}, {rows} rows, {outputs} x {inputs}"), bytes, flops, || {
-                card.linear(&x, &weight, None, &mut out).unwrap();
-            });
-        }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod driver;
 mod error;
 mod gemm;
 mod group;
+pub mod linear;
 mod measure;
 mod memory;
 mod nvidia;

@@ -6,6 +6,7 @@
 mod layer;
 mod rope;
 mod share;
+mod size;
 
 pub use share::Share;
 

@@ -6,6 +6,7 @@
 use super::attention::{Attention, Place};
 use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
+use super::linear::{Few, Layout};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::recorded::Recorder;
@@ -23,11 +24,6 @@ const ROW_THREADS_MAX: usize = 1024;
 /// Threads of a block of the other kernels.
 const THREADS: u32 = 256;
 
-/// Rows from which on a block norms several.
-const MANY_ROWS: usize = 2_048;
-/// Rows that a block then norms, the next one on its way while one is summed.
-const ROWS_OF_A_BLOCK: usize = 4;
-
 /// A card as a backend.
 pub struct Card<D: Driver> {
     pub(super) driver: D,
@@ -36,6 +32,7 @@ pub struct Card<D: Driver> {
     pub(super) step: RefCell<Step<D>>,
     pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
+    few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
 }
 
@@ -75,6 +72,7 @@ impl<D: Driver> Card<D> {
             step: RefCell::new(Step::new()),
             recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
+            few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
         })
     }
@@ -110,18 +108,18 @@ impl<D: Driver> Card<D> {
         }
     }
 
-    /// Starts a kernel of so many blocks that take whole rows.
+    /// Starts a kernel that takes a block for each row.
     ///
     /// # Safety
     /// As [`Driver::launch`].
     #[allow(unsafe_code, reason = "passes the duty on")]
-    unsafe fn by_row(&self, kernel: &D::Kernel, blocks: usize, width: usize, args: &[Arg]) -> Result<(), OpsError> {
-        if blocks == 0 || width == 0 {
+    unsafe fn by_row(&self, kernel: &D::Kernel, rows: usize, width: usize, args: &[Arg]) -> Result<(), OpsError> {
+        if rows == 0 || width == 0 {
             return Ok(());
         }
         let threads = width.div_ceil(8).next_multiple_of(32).min(ROW_THREADS_MAX) as u32;
         // SAFETY: the caller's duty.
-        unsafe { self.driver.launch(kernel, Shape { grid: [blocks as u32, 1], threads, shared_bytes: 0 }, args) }
+        unsafe { self.driver.launch(kernel, Shape { grid: [rows as u32, 1], threads, shared_bytes: 0 }, args) }
     }
 
     /// Checks what rotation and attention have in common, and puts the batch on the card.
@@ -189,13 +187,11 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(weight.address),
             Arg::Float(eps),
             Arg::Address(out.address),
-            Arg::Word(x.rows as u32),
-            Arg::Word(norm_blocks(x.rows) as u32),
         ];
         // SAFETY: as `rms_norm` declares them; `x` and `out` hold so many rows of one width, and the weight is as wide.
         #[allow(unsafe_code)]
         unsafe {
-            self.by_row(&self.kernels.rms_norm, norm_blocks(x.rows), x.width, &args)
+            self.by_row(&self.kernels.rms_norm, x.rows, x.width, &args)
         }
     }
 
@@ -220,13 +216,11 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(weight.address),
             Arg::Float(eps),
             Arg::Address(out.address),
-            Arg::Word(x.rows as u32),
-            Arg::Word(norm_blocks(x.rows) as u32),
         ];
         // SAFETY: as `add_rms_norm` declares them; all three hold so many rows of one width, and the weight is as wide.
         #[allow(unsafe_code)]
         unsafe {
-            self.by_row(&self.kernels.add_rms_norm, norm_blocks(x.rows), x.width, &args)
+            self.by_row(&self.kernels.add_rms_norm, x.rows, x.width, &args)
         }
     }
 
@@ -258,7 +252,10 @@ impl<D: Driver> Ops for Card<D> {
         // SAFETY: the addresses are those of buffers of these shapes, as checked above.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.product(&product)
+            match Layout::of(&product) {
+                Some(layout) => self.few.borrow_mut().run(&self.driver, &product, layout),
+                None => self.driver.product(&product),
+            }
         }
     }
 
@@ -422,11 +419,6 @@ impl<D: Driver> Ops for Card<D> {
     fn load_pages(&self, cache: &mut CardCache<D>, pages: &[u32], bytes: &[u8]) -> Result<(), OpsError> {
         cache.load(&self.driver, pages, bytes)
     }
-}
-
-/// Blocks that norm so many rows.
-fn norm_blocks(rows: usize) -> usize {
-    if rows < MANY_ROWS { rows } else { rows.div_ceil(ROWS_OF_A_BLOCK) }
 }
 
 fn expect_below(op: &'static str, what: &str, limit: usize, numbers: &[u32]) -> Result<(), OpsError> {

@@ -64,36 +64,25 @@ KERNEL(COUNTERS) count_logits(const bf16* __restrict__ logits, u32 stride, u32 c
             if (place < STRAYS) own->stray[place] = order_of(bits) << 16 | 1;
         }
     };
-    // Several loads of a thread are under way at once.
-    const u32 LOADS = 4;
-    for (u32 at = blockIdx.y * chunk + 8 * threadIdx.x; at < end; at += LOADS * 8 * COUNTERS) {
-        uint4 eights[LOADS];
+    for (u32 at = blockIdx.y * chunk + 8 * threadIdx.x; at < end; at += 8 * COUNTERS) {
+        uint4 bits = bits_of_eight(row + at);
+        u32 words[4] = {bits.x, bits.y, bits.z, bits.w};
+        bool whole = at + 8 <= end, all = whole;
+        if (whole) {
 #pragma unroll
-        for (u32 load = 0; load < LOADS; ++load) {
-            u32 from = at + load * 8 * COUNTERS;
-            if (from < end) eights[load] = bits_of_eight(row + from);
+            for (u32 i = 0; i < 8; ++i) {
+                u32 down = (words[i / 2] >> 16 * (i % 2)) - LOWEST, size = down & 0x7fff;
+                if (size < SIZES) add_shared(counts + size + (down >> 15 & 1) * SIZES, 1u);
+                else all = false;
+            }
         }
-#pragma unroll
-        for (u32 load = 0; load < LOADS; ++load) {
-            u32 from = at + load * 8 * COUNTERS, words[4] = {eights[load].x, eights[load].y, eights[load].z, eights[load].w};
-            if (from >= end) break;
-            bool whole = from + 8 <= end, all = whole;
-            if (whole) {
-#pragma unroll
-                for (u32 i = 0; i < 8; ++i) {
-                    u32 down = (words[i / 2] >> 16 * (i % 2)) - LOWEST, size = down & 0x7fff;
-                    if (size < SIZES) add_shared(counts + size + (down >> 15 & 1) * SIZES, 1u);
-                    else all = false;
-                }
-            }
-            if (all) continue;
-            // Strays, and what is before the row's end.
+        if (all) continue;
+        // Strays, and what is before the row's end.
 #pragma unroll 1
-            for (u32 i = from; i < min(from + 8, end); ++i) {
-                u32 bits = row[i], size = (bits & 0x7fff) - LOWEST;
-                if (size >= SIZES) take_stray(bits);
-                else if (!whole) add_shared(counts + size + (bits >> 15) * SIZES, 1u);
-            }
+        for (u32 i = at; i < min(at + 8, end); ++i) {
+            u32 own = row[i], size = (own & 0x7fff) - LOWEST;
+            if (size >= SIZES) take_stray(own);
+            else if (!whole) add_shared(counts + size + (own >> 15) * SIZES, 1u);
         }
     }
     barrier();

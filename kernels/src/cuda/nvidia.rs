@@ -71,7 +71,7 @@ impl Card<Nvidia> {
     /// # Errors
     /// As [`Card::open`]; ranks that do not meet.
     pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
-        Self::new(Nvidia::open(ordinal, kept)?.join(seat)?)
+        Self::new(Nvidia::open_rank(ordinal, kept, seat)?)
     }
 }
 
@@ -89,6 +89,25 @@ impl Nvidia {
     /// # Errors
     /// No such card, or a missing library.
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
+        // A context of its own: after a failure it is destroyed with all that it held, and a new one works.
+        Self::open_in(kept, || CudaContext::new_non_primary(ordinal, 0))
+    }
+
+    /// Opens a card by its number, as one rank of a group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Nvidia::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, CardError> {
+        // NCCL's own threads use the card's primary context.
+        let mut card = Self::open_in(kept, || CudaContext::new(ordinal))?;
+        card.group = Some((Connection::new(&card.stream, seat)?, seat.ranks));
+        Ok(card)
+    }
+
+    fn open_in(
+        kept: Option<PathBuf>,
+        context: impl FnOnce() -> Result<Arc<CudaContext>, DriverError>,
+    ) -> Result<Self, CardError> {
         #[allow(unsafe_code)]
         // SAFETY: as in `count`, for both libraries.
         let (driver, products) = unsafe { (sys::is_culib_present(), cudarc::cublaslt::sys::is_culib_present()) };
@@ -99,7 +118,7 @@ impl Nvidia {
             let package = "CUDA 13 or its wheel nvidia-cublas";
             return Err(CardError::Library { library: "libcublasLt", package });
         }
-        let context = CudaContext::new(ordinal).map_err(failed("opening a card"))?;
+        let context = context().map_err(failed("opening a card"))?;
         #[allow(unsafe_code)]
         // SAFETY: nothing is allocated yet, and all memory is made, used and given back on the one stream below.
         unsafe {
@@ -121,16 +140,6 @@ impl Nvidia {
             modules: RefCell::default(),
             products,
         })
-    }
-
-    /// Takes a seat in a group; returns when all ranks have, each on a thread of its own.
-    ///
-    /// # Errors
-    /// A missing library, or ranks that do not meet.
-    pub fn join(mut self, seat: Seat) -> Result<Self, CardError> {
-        self.bind()?;
-        self.group = Some((Connection::new(&self.stream, seat)?, seat.ranks));
-        Ok(self)
     }
 
     /// Bytes of memory that are free, and all there are.

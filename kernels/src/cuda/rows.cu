@@ -22,74 +22,59 @@ DEVICE float squares(const Eight& e, u32 count) {
     return sum;
 }
 
-// RMSNorm of every `blocks`-th row from the block's own on, after `x += delta`, rounded, where there is one. What a thread holds
-// of a row stays in its registers, and the next row is on its way meanwhile; only what is wider than eight values a thread is
-// read a second time, by who wrote it. `weight` has room for whole chunks, and is fetched before the kernels before have ended.
+// RMSNorm of a row, a block each, after `x += delta`, rounded, where there is one. What a thread holds of its row stays in
+// registers; only what is wider than eight values a thread is read a second time, by who wrote it. `weight` has room for
+// whole chunks, and is fetched before the kernels before have ended.
 template <bool ADDS>
-DEVICE void norm_rows(bf16* x, const bf16* delta, u32 stride, u32 width, const bf16* weight, float eps, bf16* out, u32 rows,
-                      u32 blocks) {
+DEVICE void norm_row(bf16* x, const bf16* delta, u32 stride, u32 width, const bf16* weight, float eps, bf16* out) {
     let_next_begin();
-    __shared__ float room[2][32];
+    __shared__ float room[32];
     u32 at = 8 * threadIdx.x, step = 8 * blockDim.x;
-    uint4 own = {0, 0, 0, 0}, added = {0, 0, 0, 0}, scale = {0, 0, 0, 0};
+    size_t begin = (size_t)blockIdx.x * stride;
+    uint4 scale = {0, 0, 0, 0};
     if (at < width) scale = bits_of_eight(weight + at);
     after_previous();
-    auto fetch = [&](u32 row) {
-        if (at >= width) return;
-        own = bits_of_eight(x + (size_t)row * stride + at);
-        if (ADDS) added = bits_of_eight(delta + (size_t)row * stride + at);
-    };
-    auto sum_of = [&](uint4 left, uint4 right) {
-        Eight e = unpacked(left);
+    auto sum_at = [&](u32 from) {
+        Eight e = eight(x + begin + from);
         if (!ADDS) return e;
-        Eight d = unpacked(right);
+        Eight d = eight(delta + begin + from);
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] + d.v[i]);
+        put_eight(x + begin + from, e);
         return e;
     };
-    auto scaled = [](Eight e, uint4 bits, float factor) {
+    auto put_scaled = [&](u32 to, Eight e, uint4 bits, float factor) {
         Eight w = unpacked(bits);
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] * factor) * w.v[i];
-        return e;
+        put_eight(out + begin + to, e);
     };
-    fetch(blockIdx.x);
-    for (u32 row = blockIdx.x, turn = 0; row < rows; row += blocks, turn ^= 1) {
-        bf16* from = x + (size_t)row * stride;
-        bf16* to = out + (size_t)row * stride;
-        Eight held = sum_of(own, added);
-        if (row + blocks < rows) fetch(row + blocks);
-        float sum = 0;
-        if (at < width) {
-            if (ADDS) put_eight(from + at, held);
-            sum = squares(held, min(8u, width - at));
-        }
-        for (u32 more = at + step; more < width; more += step) {
-            Eight e = sum_of(bits_of_eight(from + more), bits_of_eight((ADDS ? delta + (size_t)row * stride : from) + more));
-            if (ADDS) put_eight(from + more, e);
-            sum += squares(e, min(8u, width - more));
-        }
-        // Each turn has its own room: who is a row ahead has met all the others since they read this one's.
-        sum = warp_sum(sum);
-        if (threadIdx.x % 32 == 0) room[turn][threadIdx.x / 32] = sum;
-        barrier();
-        sum = 0;
-        for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += room[turn][warp];
-        float factor = 1.0f / sqrtf(sum / (float)width + eps);
-        if (at < width) put_eight(to + at, scaled(held, scale, factor));
-        for (u32 more = at + step; more < width; more += step)
-            put_eight(to + more, scaled(eight(from + more), bits_of_eight(weight + more), factor));
+    Eight held = {};
+    float sum = 0;
+    if (at < width) {
+        held = sum_at(at);
+        sum = squares(held, min(8u, width - at));
     }
+    for (u32 more = at + step; more < width; more += step) sum += squares(sum_at(more), min(8u, width - more));
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = sum;
+    barrier();
+    sum = 0;
+    for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += room[warp];
+    float factor = 1.0f / sqrtf(sum / (float)width + eps);
+    if (at < width) put_scaled(at, held, scale, factor);
+    for (u32 more = at + step; more < width; more += step)
+        put_scaled(more, eight(x + begin + more), bits_of_eight(weight + more), factor);
 }
 
 KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
-                      bf16* __restrict__ out, u32 rows, u32 blocks) {
-    norm_rows<false>(const_cast<bf16*>(x), nullptr, stride, width, weight, eps, out, rows, blocks);
+                      bf16* __restrict__ out) {
+    norm_row<false>(const_cast<bf16*>(x), nullptr, stride, width, weight, eps, out);
 }
 
 KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
-                          float eps, bf16* __restrict__ out, u32 rows, u32 blocks) {
-    norm_rows<true>(x, delta, stride, width, weight, eps, out, rows, blocks);
+                          float eps, bf16* __restrict__ out) {
+    norm_row<true>(x, delta, stride, width, weight, eps, out);
 }
 
 DEVICE float gated(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }

@@ -170,7 +170,9 @@ DEVICE u32 count_row(const Row& row, Shared& shared) {
     for (u32 mask = 16; mask > 0; mask >>= 1) top = max(top, (u32)from_lane_xor((u64)top, mask));
     if (threadIdx.x % 32 == 0) shared.room[warp] = top;
     barrier();
-    for (u32 w = 0; w < WARPS; ++w) top = max(top, (u32)shared.room[w]);
+    top = (u32)shared.room[threadIdx.x % 32];
+#pragma unroll
+    for (u32 mask = 16; mask > 0; mask >>= 1) top = max(top, (u32)from_lane_xor((u64)top, mask));
     barrier();
     return top;
 }
@@ -178,7 +180,8 @@ DEVICE u32 count_row(const Row& row, Shared& shared) {
 // Lays down the mass of a token of each bin and the loads of all sections; gives the row's mass at temperature 1.
 DEVICE u64 weigh_row(const Row& row, Shared& shared) {
     u64 raw = 0;
-    bool plain = row.draw.halvings == HALVINGS_OF_E;
+    // Greedy draws need no masses of their own but the greatest's, which is the same at every temperature.
+    bool plain = row.draw.halvings == HALVINGS_OF_E || row.draw.greedy;
     // A warp takes a section at a time. Both bins of a thread are weighed where one has tokens, so that they go side by side.
 #pragma unroll 1
     for (u32 bin = 2 * threadIdx.x; bin < BINS; bin += 2 * THREADS) {
@@ -208,14 +211,11 @@ DEVICE u64 weigh_row(const Row& row, Shared& shared) {
 
 DEVICE Cut end_of_nucleus(const Row& row, Shared& shared) {
     u32 warp = threadIdx.x / 32;
-    u64 own = shared.sections[threadIdx.x], before = sum_before(own), all = 0;
+    u64 own = shared.sections[threadIdx.x], before = sum_before(own);
     if (threadIdx.x % 32 == 31) shared.room[warp] = before + own;
     barrier();
-    for (u32 w = 0; w < WARPS; ++w) {
-        u64 of_warp = shared.room[w];
-        if (w < warp) before += of_warp;
-        all += of_warp;
-    }
+    u64 of_warp = shared.room[threadIdx.x % 32], all = warp_sum(of_warp);
+    before += warp_sum(threadIdx.x % 32 < warp ? of_warp : 0);
     u64 enough = min(max((u64)ceil(times(row.draw.part, (double)all)), 1ull), all);
     if (before < enough && before + own >= enough) {
         shared.place = threadIdx.x;
@@ -268,6 +268,8 @@ DEVICE void sum_chunks(const Row& row, Shared& shared, const Cut& cut) {
     // Several loads of a thread are under way at once.
     const u32 LOADS = 6;
     for (u32 from = warp % share; from < BINS / SECTION; from += LOADS * share) {
+        // Sections begin with the greatest.
+        if (order_of_bin(from * SECTION) <= cut.order) break;
         u32 both[LOADS];
 #pragma unroll
         for (u32 i = 0; i < LOADS; ++i) {
@@ -331,6 +333,8 @@ DEVICE void find_token(const Row& row, Shared& shared, const Cut& cut, u64 each,
         u32 own = at < chunk.end ? chunk.row[at] : MINUS_INFINITY;
         return is_stray(own) && order_of(own) > cut.order ? mass_if_enough(row, order_of(own)) : 0;
     };
+    // No number where all are kept, which nothing is less than.
+    float least = value_of(cut.order);
     u32 at = chunk.begin + warp * GROUP + 8 * lane;
     uint4 words = words_at(chunk, at);
 #pragma unroll 1
@@ -339,8 +343,13 @@ DEVICE void find_token(const Row& row, Shared& shared, const Cut& cut, u64 each,
         words = words_at(chunk, at + WARPS * GROUP);
         u64 sum = 0;
         bool stray = false;
+        float greatest = -INFINITY;
 #pragma unroll
-        for (u32 i = 0; i < 8; ++i) sum += load_of(shared, cut, bits[i], stray);
+        for (u32 i = 0; i < 8; ++i) greatest = fmaxf(greatest, widen(bits[i]));
+        if (!(greatest < least)) {
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) sum += load_of(shared, cut, bits[i], stray);
+        }
         if (stray) {
 #pragma unroll 1
             for (u32 i = 0; i < 8; ++i) sum += kept_stray(at + i);

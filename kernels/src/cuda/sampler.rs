@@ -19,10 +19,8 @@ const VOCABULARY_MAX: usize = CHUNKS_MAX * CHUNK_TOKENS_MAX;
 const CHUNK_TOKENS_MAX: usize = 32_768;
 /// Chunks of a row at most; the kernel has a warp for each and so could do with twice as many.
 const CHUNKS_MAX: usize = 16;
-/// Chunks of a row where rows are so many that half as many chunks keep all of a card's processors busy.
-const CHUNKS_OF_MANY_ROWS: usize = 8;
-/// Rows from which on they are many.
-const MANY_ROWS: usize = 33;
+/// Chunks of a row where they hold it: more would count one row faster, and take longer to be added.
+const CHUNKS: usize = 8;
 /// Tokens of a group; chunks are whole groups.
 const GROUP: usize = 256;
 /// What the kernel writes where a row cannot be drawn from.
@@ -93,7 +91,7 @@ impl<D: Driver> Card<D> {
             return Err(OpsError::Shape { op: "sample", expected, got: logits.width.to_string() });
         }
         let Some(room) = room.as_mut().filter(|_| rows > 0) else { return Ok(()) };
-        let chunk = chunk_tokens(rows, logits.width);
+        let chunk = chunk_tokens(logits.width);
         let chunks = logits.width.div_ceil(chunk);
         let counted = room.counted.at_least(&self.driver, "counts of logits", rows * chunks * COUNTED_BYTES)?;
         let drawn = room.drawn.at_least(&self.driver, "drawn ids", rows * DRAWN_BYTES)?;
@@ -146,10 +144,9 @@ impl<D: Driver> Room<D> {
     }
 }
 
-/// Tokens of a chunk: few enough that one row keeps many processors busy, and whole groups.
-fn chunk_tokens(rows: usize, vocabulary: usize) -> usize {
-    let few = rows >= MANY_ROWS && vocabulary <= CHUNKS_OF_MANY_ROWS * CHUNK_TOKENS_MAX;
-    let chunks = if few { CHUNKS_OF_MANY_ROWS } else { CHUNKS_MAX };
+/// Tokens of a chunk, whole groups.
+fn chunk_tokens(vocabulary: usize) -> usize {
+    let chunks = if vocabulary <= CHUNKS * CHUNK_TOKENS_MAX { CHUNKS } else { CHUNKS_MAX };
     vocabulary.div_ceil(chunks).next_multiple_of(GROUP)
 }
 
@@ -185,14 +182,12 @@ mod tests {
 
     #[test]
     fn chunks_hold_the_vocabulary_and_fit_what_the_kernels_have_room_for() {
-        for rows in [1, MANY_ROWS - 1, MANY_ROWS, 128] {
-            for vocabulary in [1, 255, 256, 257, 4_097, 151_936, 262_144, 262_145, VOCABULARY_MAX - 1, VOCABULARY_MAX] {
-                let chunk = chunk_tokens(rows, vocabulary);
-                let chunks = vocabulary.div_ceil(chunk);
-                assert!(chunk.is_multiple_of(GROUP) && chunk <= CHUNK_TOKENS_MAX, "{rows} {vocabulary}: {chunk}");
-                assert!((1..=CHUNKS_MAX).contains(&chunks), "{rows} {vocabulary}: {chunks}");
-            }
+        for vocabulary in [1, 255, 256, 257, 4_097, 151_936, 262_144, 262_145, VOCABULARY_MAX - 1, VOCABULARY_MAX] {
+            let chunk = chunk_tokens(vocabulary);
+            let chunks = vocabulary.div_ceil(chunk);
+            assert!(chunk.is_multiple_of(GROUP) && chunk <= CHUNK_TOKENS_MAX, "{vocabulary}: {chunk}");
+            assert!((1..=CHUNKS_MAX).contains(&chunks), "{vocabulary}: {chunks}");
         }
-        assert_eq!((chunk_tokens(1, 151_936), chunk_tokens(64, 151_936)), (9_728, 19_200));
+        assert_eq!(chunk_tokens(151_936), 19_200);
     }
 }
