@@ -33,7 +33,7 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    let parts: [(&str, fn(&Table<'_>)); 6] = [
+    let parts: [Part; 6] = [
         ("rows", row_by_row),
         ("products", products::products),
         ("layouts", products::layouts),
@@ -47,6 +47,9 @@ fn main() {
         }
     }
 }
+
+/// A part with its name.
+type Part = (&'static str, fn(&Table<'_>));
 
 struct Table<'a> {
     card: &'a Cuda,
