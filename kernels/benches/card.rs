@@ -183,15 +183,38 @@ fn prefill(table: &Table<'_>) {
     }
 }
 
+/// Logits as of a model: the sum of four even numbers is nearly normal, here with a deviation of 3.5.
+fn logits(table: &Table<'_>, rows: usize) -> CardRows<Nvidia> {
+    const DIFFERENT: usize = 16;
+    let mut state = 1_u32;
+    let mut even = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let values: Vec<f32> = (0..DIFFERENT * VOCABULARY).map(|_| 3.0 * (0..4).map(|_| even()).sum::<f32>()).collect();
+    let matrix = table.card.matrix(&[Stored::from_f32(DIFFERENT, VOCABULARY, &values).unwrap()]).unwrap();
+    let mut filled = table.card.rows(rows, VOCABULARY).unwrap();
+    let ids: Vec<u32> = (0..rows).map(|row| (row % DIFFERENT) as u32).collect();
+    table.card.embed(&matrix, &ids, &mut filled).unwrap();
+    filled
+}
+
 fn sampling(table: &Table<'_>) {
-    for rows in [1, 64] {
-        let logits = table.rows(rows, VOCABULARY);
-        let rules: Vec<DrawRules> = (0..rows as u64)
-            .map(|seed| DrawRules { temperature: 0.2, top_p: 0.95, min_p: 0.0, seed, position: 0 })
-            .collect();
-        let mut drawn = Vec::new();
-        table.line(&format!("top-p, {rows} rows of {VOCABULARY}"), (2 * rows * VOCABULARY) as f64, 0.0, || {
-            table.card.sample(&logits, &rules, &mut drawn).unwrap();
-        });
+    for rows in [1, 8, 64, 128] {
+        let bytes = (2 * rows * VOCABULARY) as f64;
+        let (normal, even) = (logits(table, rows), table.rows(rows, VOCABULARY));
+        for (what, logits, temperature, top_p) in [
+            ("greedy", &normal, 0.0, 1.0),
+            ("temperature 1", &normal, 1.0, 1.0),
+            ("top-p 0.95 at 0.6", &normal, 0.6, 0.95),
+            ("top-p 0.95 at 0.2, even", &even, 0.2, 0.95),
+        ] {
+            let rules: Vec<DrawRules> =
+                (0..rows as u64).map(|seed| DrawRules { temperature, top_p, min_p: 0.0, seed, position: 0 }).collect();
+            table.card.put_rules(&rules).unwrap();
+            table.line(&format!("{what}, {rows} rows of {VOCABULARY}"), bytes, 0.0, || {
+                table.card.start_sampling(logits).unwrap();
+            });
+        }
     }
 }

@@ -114,6 +114,7 @@ DEVICE uint4 streamed(const bf16* from) {
     return v;
 }
 DEVICE void add_shared(u64* to, u64 value) { atomicAdd(to, value); }
+DEVICE u32 add_shared(u32* to, u32 value) { return atomicAdd(to, value); } // What was there before.
 
 // All threads of all blocks of a cluster meet.
 DEVICE void cluster_barrier() {

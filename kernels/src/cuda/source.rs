@@ -93,9 +93,10 @@ impl Unit {
         Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
     }
 
-    /// The sampler.
+    /// The sampler, which counts first.
     pub fn sample() -> Self {
-        Self { file: "sample.cu", text: include_str!("sample.cu"), defines: Vec::new(), kernels: &["sample"] }
+        let text = concat!(include_str!("count.cu"), "\n", include_str!("sample.cu"));
+        Self { file: "sample.cu", text, defines: Vec::new(), kernels: &["count_logits", "sample"] }
     }
 
     /// The whole source for a card, without the definitions.

@@ -267,6 +267,8 @@ fn an_emulated_card_draws_as_a_full_sort_and_the_processor_do() {
     with_emulated(|card| {
         draws::draws_are_those_of_a_full_sort(card);
         draws::odd_rows_are_drawn_from_or_refused(card);
+        draws::values_without_a_bin_are_drawn_like_others(card);
+        draws::steps_of_many_and_few_rows_follow_one_another(card);
         draws::draws_are_those_of_the_processor(card);
     });
 }
@@ -276,6 +278,8 @@ fn a_card_draws_as_a_full_sort_and_the_processor_do() {
     with_card(|card| {
         draws::draws_are_those_of_a_full_sort(card);
         draws::odd_rows_are_drawn_from_or_refused(card);
+        draws::values_without_a_bin_are_drawn_like_others(card);
+        draws::steps_of_many_and_few_rows_follow_one_another(card);
         draws::draws_are_those_of_the_processor(card);
     });
 }

@@ -271,6 +271,7 @@ DEVICE void pause() { emulator::yield(); }
 DEVICE u32 from_first_lane(u32 value) { return emulator::from_lane(value, 0); }
 DEVICE uint4 streamed(const bf16* from) { return *reinterpret_cast<const uint4*>(from); }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
+DEVICE u32 add_shared(u32* to, u32 value) { return (*to += value) - value; }
 
 // Blocks come one after the other, so there are none that see each other's shared memory.
 #define CLUSTERS false
