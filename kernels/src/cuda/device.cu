@@ -152,6 +152,7 @@ DEVICE bool last_to_arrive(u32* ticket, u32 count) {
 
 DEVICE float2 of_others(const float2* from) { return __ldcg(from); }
 DEVICE float of_others(const float* from) { return __ldcg(from); }
+DEVICE float4 of_others(const float4* from) { return __ldcg(from); }
 
 // Starts to copy 16 bytes into shared memory; zeros where `real` is false.
 DEVICE void start_copy(void* to, const void* from, bool real) {

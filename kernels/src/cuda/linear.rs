@@ -43,8 +43,8 @@ const VECTORS_MAX: usize = 2;
 const VECTOR_TERMS: usize = 32 * 8;
 /// Chunks of a lane of a row of weights there at most, so that two rows fit its registers.
 const VECTOR_CHUNKS_MAX: usize = 10;
-/// Blocks of such a product at most: two for each multiprocessor of an H100 or H200.
-const VECTOR_BLOCKS: usize = 264;
+/// Blocks of such a product at most: four for each multiprocessor of an H100 or H200, as many as it holds of them.
+const VECTOR_BLOCKS: usize = 528;
 /// Bytes of shared memory of a block at most, there.
 const VECTOR_BYTES_MAX: usize = 48 << 10;
 

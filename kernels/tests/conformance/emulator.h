@@ -26,6 +26,10 @@ using std::min;
 struct alignas(16) uint4 {
     u32 x, y, z, w;
 };
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 struct alignas(8) float2 {
     float x, y;
 };
@@ -289,6 +293,7 @@ DEVICE bool last_to_arrive(u32* ticket, u32 count) {
 }
 DEVICE float2 of_others(const float2* from) { return *from; }
 DEVICE float of_others(const float* from) { return *from; }
+DEVICE float4 of_others(const float4* from) { return *from; }
 
 DEVICE void copy_now(const emulator::Copy& copy) {
     copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
