@@ -160,6 +160,12 @@ pub enum ModelError {
         /// Where it stands.
         at: usize,
     },
+    /// A model's own process that does not start.
+    #[error("the model's own process did not start: {detail}")]
+    Process {
+        /// Why.
+        detail: String,
+    },
     /// A step could not be computed.
     #[error(transparent)]
     Ops(#[from] legwork_kernels::OpsError),

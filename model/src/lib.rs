@@ -2,6 +2,7 @@
 //! what its weights compute: logits of a decoder, vectors of an embedder. It refuses to know where texts and conversations
 //! come from and who serves them.
 
+pub mod apart;
 mod chat;
 mod config;
 mod conversation;

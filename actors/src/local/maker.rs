@@ -1,7 +1,7 @@
 //! Makes an engine from a model's files: on the processor or on a card, the first time and after a death. It refuses to know
 //! who asks the engine.
 
-use super::apart::Apart;
+use super::apart;
 use super::device::Place;
 use super::memory::MemoryPlan;
 use super::opening::{self, LocalError, LocalSettings};
@@ -28,7 +28,7 @@ impl Maker {
     pub(super) fn make(&self) -> Result<Local, LocalError> {
         let model: Box<dyn Forward + Send> = match &self.settings.program {
             Some(program) if self.settings.is_apart() => {
-                Box::new(Apart::start(program, &self.path, &self.settings, self.place)?)
+                Box::new(apart::start(program, &self.path, &self.settings, self.place)?)
             }
             _ => model(&self.path, &self.settings, self.place)?,
         };

@@ -172,9 +172,6 @@ pub enum LocalError {
         /// How many there are.
         cards: usize,
     },
-    /// A model's own process.
-    #[error("the model's own process did not start: {0}")]
-    Process(String),
     /// The engine's thread.
     #[error("the engine's thread did not start: {0}")]
     Thread(String),

@@ -170,7 +170,8 @@ impl<D: Driver> Card<D> {
         };
         let before = [rows, stride, Arg::Address(step.at.tiles), Arg::Address(step.at.pages)];
         let query_heads = Arg::Word(place.heads.query as u32);
-        let behind = [place.scale(), out, out_stride, query_heads, Arg::Address(partial.sums), Arg::Address(partial.masses)];
+        let behind =
+            [place.scale(), out, out_stride, query_heads, Arg::Address(partial.sums), Arg::Address(partial.masses)];
         let args = [&before[..], &cache, &behind].concat();
         // SAFETY: as `prefill` declares them, Hopper's with the description that only its caches have; tiles are of rows and pages that `prepare` checked, its shared memory is what the
         // kernel was made with, and `partial` has room for every slot of the plan.
@@ -194,7 +195,7 @@ impl<D: Driver> Card<D> {
         let ([rows, stride], [layer, page_stride], [out, out_stride]) = (place.rows(), place.cache(), place.out());
         let at_once = joins_at_once(step.plan.rows, fast.parts);
         let shape = Shape {
-            grid: [fast.parts as u32, decode_blocks(self.driver.multiprocessors(), fast.parts)],
+            grid: [fast.parts as u32, decode_blocks(self.driver.multiprocessors(), fast.parts, at_once)],
             threads: DECODE_THREADS,
             shared_bytes: if at_once { 0 } else { fast.stream_bytes() },
         };

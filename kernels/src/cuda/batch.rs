@@ -95,7 +95,7 @@ impl<D: Driver> Step<D> {
             })
         }));
         let all_pages = part(&mut batch.pages.iter().copied());
-        let blocks = decode_blocks(driver.multiprocessors(), self.fast.map_or(0, |fast| fast.parts));
+        let blocks = decode_blocks(driver.multiprocessors(), self.fast.map_or(0, |fast| fast.parts), false);
         let begins = self.plan.words(blocks as usize, &mut words);
         let base = self.words.put(driver, "a batch", &words)?;
         let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;

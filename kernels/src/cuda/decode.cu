@@ -84,7 +84,7 @@ DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* m
 // Sums of splits that are alone go to `out`; the others' to `sums` `[slot][query head][DIM]`, with their greatest score (by
 // the power of two) and mass in `masses`. Whoever is the last of a row and its heads puts them together, which
 // saves a launch: `tickets` count who has come, for each entry of `joined` and each HEADS heads, and are zeros before and after.
-KERNEL(THREADS, 2) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group,
+KERNEL(THREADS) decode(const bf16* __restrict__ qkv, u32 stride, u32 query_heads, u32 group,
                           const Split* __restrict__ splits, const Joined* __restrict__ joined, const bf16* __restrict__ cache,
                           u64 page_stride, float scale, bf16* __restrict__ out, u32 out_stride, float* sums, float2* masses,
                           u32* tickets) {

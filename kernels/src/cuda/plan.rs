@@ -22,7 +22,7 @@ const JOINED_WORDS: usize = 3;
 const SPLIT_WORDS: usize = 4 + SPLIT_PAGES;
 /// Warps of a block of the decode kernels.
 pub const DECODE_WARPS: usize = 8;
-/// Blocks of the decode kernel that a multiprocessor runs at once: what it is compiled for.
+/// Blocks of the decode kernel for many rows that a multiprocessor runs at once: what it is compiled for.
 const BLOCKS_EACH: u32 = 2;
 /// Packed rows of a tile: rows times query heads of a key head.
 pub const TILE_PACKED: usize = 128;
@@ -72,7 +72,13 @@ impl Fast {
             return None;
         }
         let of_block = (1..=HEADS_MAX.min(group)).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
-        Some(Self { dim: heads.dim, group, heads: of_block, parts: heads.query / of_block, tile_rows: TILE_PACKED / group })
+        Some(Self {
+            dim: heads.dim,
+            group,
+            heads: of_block,
+            parts: heads.query / of_block,
+            tile_rows: TILE_PACKED / group,
+        })
     }
 
     /// Bytes of shared memory of the decode kernel for many rows: of each warp three splits and the queries of two, whose rows are
@@ -107,9 +113,11 @@ pub fn joins_at_once(rows: usize, parts: usize) -> bool {
     split_tokens(rows, parts) == SHORT_SPLITS[0].1
 }
 
-/// Blocks of the decode kernel below one another on a card of so many multiprocessors, of which each takes some splits.
-pub fn decode_blocks(multiprocessors: u32, parts: usize) -> u32 {
-    (BLOCKS_EACH * multiprocessors / parts.max(1) as u32).max(1)
+/// Blocks of the decode kernels below one another on a card of so many multiprocessors, of which each takes some splits: where
+/// there is little to do, one with more registers is faster than two that share a multiprocessor.
+pub fn decode_blocks(multiprocessors: u32, parts: usize, at_once: bool) -> u32 {
+    let each = if at_once { 1 } else { BLOCKS_EACH };
+    (each * multiprocessors / parts.max(1) as u32).max(1)
 }
 
 /// Tokens of one row's context.

@@ -14,8 +14,8 @@ use legwork_kernels::cuda::linear::{Few, Layout};
 const POISON: u16 = 0x7fc1;
 /// Rounding to bf16 once costs up to 2^-8 of a value; sums of terms in `f32` nearly nothing beside it.
 const TOLERANCE: f64 = 4e-3;
-/// A library rounds twice where there is a bias.
-const LIBRARY_TOLERANCE: f64 = 8e-3;
+/// A library rounds a product before it adds a bias, which may be further from 0 than the sum is.
+const LIBRARY_TOLERANCE: f64 = 1.6e-2;
 
 /// Rows at a stride, with poison between them and behind the last; reserved with what lies behind it.
 fn strided(values: &[f32], width: usize, stride: usize) -> Vec<u8> {

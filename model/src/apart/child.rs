@@ -1,23 +1,26 @@
 //! What a model's process does: it opens what it is told to, and answers one message with one, until nobody asks any more or its
 //! device has failed. It refuses to know requests.
 
+use super::lost;
 use super::wire::{self, Frame, Kind};
-use super::{Opening, lost};
-use crate::local::device::Place;
-use crate::local::maker;
-use crate::local::opening::LocalError;
-use legwork_model::{Forward, ModelError};
+use crate::error::ModelError;
+use crate::forward::Forward;
 use std::io::{self, Read, Write};
 
-/// Serves a model to the process that started this one, by its two ends of a pipe.
+/// Serves a model to the process that started this one, by the two ends of its pipes: `open` opens it, told what
+/// [`super::Apart::start`] was.
 ///
 /// # Errors
 /// A pipe that broke in the middle of a message. That nobody asks any more is no error.
-pub fn serve(mut asks: impl Read, mut answers: impl Write) -> io::Result<()> {
+pub fn serve(
+    mut asks: impl Read,
+    mut answers: impl Write,
+    open: impl FnOnce(&[u8]) -> Result<Box<dyn Forward + Send>, String>,
+) -> io::Result<()> {
     let Some(first) = read(&mut asks)? else { return Ok(()) };
-    let mut model = match open(&first) {
+    let mut model = match open(&first.bytes) {
         Ok(model) => model,
-        Err(error) => return fail(false, &error.to_string(), &mut answers),
+        Err(why) => return fail(false, &why, &mut answers),
     };
     Frame::write(Kind::Opened, &wire::put_limits(&model.limits()), &[], &mut answers)?;
     while let Some(frame) = read(&mut asks)? {
@@ -47,13 +50,6 @@ fn read(asks: &mut impl Read) -> io::Result<Option<Frame>> {
 
 fn fail(device: bool, why: &str, answers: &mut impl Write) -> io::Result<()> {
     Frame::write(Kind::Failed, &[device.into()], why.as_bytes(), answers)
-}
-
-fn open(first: &Frame) -> Result<Box<dyn Forward + Send>, LocalError> {
-    let opening: Opening = serde_json::from_slice(&first.bytes)
-        .map_err(|error| LocalError::Process(format!("it was told something else than a model: {error}")))?;
-    let place = opening.card.map_or(Place::Processor, Place::Card);
-    maker::model(&opening.path, &opening.settings, place)
 }
 
 type Answer = (Vec<u32>, Box<[u8]>);

@@ -3,8 +3,8 @@
 //!
 //! A frame that claims more than it brings ends as a cut stream; room is made for what has come.
 
+use crate::forward::{ModelLimits, Next};
 use legwork_kernels::{Batch, DrawRules, RowDraw, Span};
-use legwork_model::{ModelLimits, Next};
 use std::io::{self, Read, Write};
 
 /// Numbers of a frame at most: more than a step of the longest contexts has pages.
@@ -19,7 +19,7 @@ const NEXT_WORDS: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Open a model: how, as JSON.
+    /// Open a model: how, in words of its owner.
     Open = 1,
     /// Compute a step, and bring all logits.
     Forward,
