@@ -1,6 +1,6 @@
 //! A soak of the engine over a real decoder: 64 mixed requests alive at all times, random cancels, deadlines, sessions, and
 //! a cache of 40 pages; `cargo bench -p legwork-engine --bench soak -- MODEL [MINUTES [SEED]]`. It prints what it checks and
-//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED]]`
+//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED [CARD]]]`
 //! runs the soak on a card.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
@@ -58,6 +58,10 @@ fn main() -> ExitCode {
         println!("skipped: name a model, such as target/fixtures/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
         return ExitCode::SUCCESS;
     };
+    #[cfg(feature = "cuda")]
+    if path == card::CHILD {
+        return card::child();
+    }
     if path.starts_with("--card") {
         #[cfg(feature = "cuda")]
         return card::main(arguments, path == "--card-cpu");

@@ -33,7 +33,7 @@ fn a_models_process_that_is_killed_is_started_anew_and_ends_with_its_server() {
     server.until("legwork_model_requests_running", |running| running > 0.0);
     assert!(Command::new("kill").args(["-9", &process.to_string()]).status().unwrap().success());
     let lost = super::wire::Answer::read(under_way);
-    assert_eq!(lost.status, 500, "whoever was served hears of it: {lost:?}");
+    assert_eq!(lost.status, 503, "whoever was served hears of it: {lost:?}");
     assert!(lost.body.contains("process of the model has ended"), "{lost:?}");
 
     // The next one waits for the new process.

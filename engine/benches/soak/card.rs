@@ -1,7 +1,7 @@
 //! The soak on a card: `soak --card MODEL [MINUTES [SEED]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
 //! texts, so that prompts have 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a
-//! deadline, pages are few, so that they go to host memory and are given up. In the middle the card is made to fail: all that
-//! is on it is lost, it is opened anew in the same process, and whoever was not answered is answered by the new engine.
+//! deadline, pages are few, so that they go to host memory and are given up. In the middle the card fails under the model's
+//! process: all that is there is lost, another process opens it anew, and whoever was not answered is answered by the new engine.
 //!
 //! Canaries are greedy answers known from the start. Rounding depends on what else is in a step, so a canary may leave its
 //! known answer, but only for a token that was at most [`GAP_MAX`] less probable there; up to there the logarithms of its
@@ -18,10 +18,10 @@ use crate::alone::{Answered, ask};
 use crate::room::{LOOKS_MIN, Room};
 use desk::Desk;
 use legwork_engine::{Engine, EngineLimits, Gauges, RequestId, SessionId};
-use legwork_kernels::cuda::{Cuda, Nvidia};
-use legwork_kernels::{Cpu, Ops};
+use legwork_kernels::cuda::Nvidia;
 use legwork_model::Forward;
-use machine::{Failing, Machine};
+pub(crate) use machine::{CHILD, child};
+use machine::{Machine, Model};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use traffic::{Bounds, Traffic};
@@ -52,7 +52,7 @@ const CARD_SLOPE_MAX: f64 = 20.0;
 /// Memory of the card that may be missing when all is dropped, in MB: what the driver keeps.
 const LEFT_MAX_MB: f64 = 64.0;
 
-/// Runs it on card 0, or with `--card-cpu` on the processor, which only shows that the program works.
+/// Runs it on card 0 or the one given last, or with `--card-cpu` on the processor, which only shows that the program works.
 pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) -> ExitCode {
     let Some(model) = arguments.next() else {
         println!("skipped: name a folder made by benches/peers/make_qwen3_4b.py");
@@ -62,30 +62,24 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) ->
     let seed: u64 = arguments.next().map_or(64, |text| text.parse().unwrap());
     let time = Duration::from_secs_f64(60.0 * minutes);
     if is_cpu {
-        let machine = Machine { folder: model.into(), open: Cpu::new, fail: |_| false, free_mb: |_| None };
-        return Soak::new(machine, seed, Bounds { pages: 40, prompt_max: 400 }).run(time);
+        let machine = Machine { folder: model.into(), card: None, gauge: None };
+        return Soak::new(machine, seed, Bounds { pages: 40, prompt_max: 400 }, time).run(time);
     }
-    if Nvidia::count() == 0 {
-        println!("skipped: there is no card here");
+    let card: usize = arguments.next().map_or(0, |text| text.parse().unwrap());
+    if Nvidia::count() <= card {
+        println!("skipped: there is no card {card} here");
         return ExitCode::SUCCESS;
     }
-    let machine = Machine {
-        folder: model.into(),
-        open: || Cuda::open(0, None).unwrap(),
-        fail: |card: &Cuda| {
-            card.driver().inject_failure().unwrap();
-            true
-        },
-        free_mb: |card| card.driver().memory().ok().map(|(free, _)| free as f64 / 1e6),
-    };
-    Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }).run(time)
+    let gauge = Some(Nvidia::open(card, None).unwrap());
+    let machine = Machine { folder: model.into(), card: Some(card), gauge };
+    Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }, time).run(time)
 }
 
 /// An engine on a machine, those who ask, those who check.
-struct Soak<B: Ops + 'static> {
-    machine: Machine<B>,
+struct Soak {
+    machine: Machine,
     bounds: Bounds,
-    engine: Engine<Failing<B>>,
+    engine: Engine<Model>,
     desk: Desk,
     traffic: Traffic,
     began: Instant,
@@ -98,9 +92,9 @@ struct Soak<B: Ops + 'static> {
     recovered: Option<Duration>,
 }
 
-impl<B: Ops + 'static> Soak<B> {
-    fn new(machine: Machine<B>, seed: u64, bounds: Bounds) -> Self {
-        let model = machine.model(bounds.pages, STEP_ROWS);
+impl Soak {
+    fn new(machine: Machine, seed: u64, bounds: Bounds, time: Duration) -> Self {
+        let model = machine.model(bounds.pages, STEP_ROWS, None);
         let traffic = Traffic::new(seed, machine.vocabulary(), bounds);
         // Alone: nothing is shared, one request at a time.
         let limits = EngineLimits { running_max: 1, step_rows: STEP_ROWS, prefix_cache: false, ..limits(0) };
@@ -108,7 +102,7 @@ impl<B: Ops + 'static> Soak<B> {
         let known: Vec<Answered> =
             traffic.references().iter().cloned().map(|(prompt, sampling)| ask(&mut alone, prompt, sampling)).collect();
         drop(alone);
-        let engine = engine(&machine, bounds);
+        let engine = engine(&machine, bounds, Some(time / 2));
         println!(
             "{}, seed {seed}: {ALIVE} requests alive, prompts of 10 to {} tokens, {} pages, steps of {STEP_ROWS} rows, {} canaries",
             machine.folder.display(),
@@ -134,9 +128,11 @@ impl<B: Ops + 'static> Soak<B> {
     fn run(mut self, time: Duration) -> ExitCode {
         self.began = Instant::now();
         let at_start = self.free_mb();
-        self.load(time / 2);
-        self.fail();
         self.load(time);
+        match self.recovered {
+            Some(_) => {}
+            None => self.desk.breach("the card was to fail, and no step said so".to_owned()),
+        }
         self.drain();
         let at_end = self.free_mb();
         self.check_room();
@@ -148,7 +144,9 @@ impl<B: Ops + 'static> Soak<B> {
         let mut look = self.began.elapsed();
         while self.began.elapsed() < until {
             self.fill();
-            self.step();
+            if self.step() {
+                self.recover();
+            }
             self.cancel();
             if self.began.elapsed() >= look {
                 self.look();
@@ -197,21 +195,17 @@ impl<B: Ops + 'static> Soak<B> {
         self.engine.cancel(RequestId(u64::MAX));
     }
 
-    /// The card fails; all that is on it goes, and whoever lives is asked for again of a new one.
-    fn fail(&mut self) {
-        if !self.engine.model().fail(self.machine.fail) {
-            self.desk.breach("the card could not be made to fail".to_owned());
-        }
-        let failed = self.step();
+    /// The card has failed; all that is on it goes, and whoever lives is asked for again of a new engine.
+    fn recover(&mut self) {
         let began = Instant::now();
-        if !failed {
-            self.desk.breach("the card was made to fail, and the next step did not say so".to_owned());
+        if self.recovered.is_some() {
+            self.desk.breach("the card failed a second time".to_owned());
         }
         self.before.push(self.engine.gauges());
         let again = self.desk.all_again();
         // What is on the card must be gone before it can be opened anew.
         drop(std::mem::replace(&mut self.engine, none()));
-        self.engine = engine(&self.machine, self.bounds);
+        self.engine = engine(&self.machine, self.bounds, None);
         let now_ms = self.now_ms();
         for request in again {
             let late = request.deadline_ms.is_some_and(|deadline| deadline <= now_ms);
@@ -247,7 +241,7 @@ impl<B: Ops + 'static> Soak<B> {
     fn compare_with_alone(&mut self) {
         let limits = EngineLimits { running_max: 1, step_rows: STEP_ROWS, prefix_cache: false, ..limits(0) };
         drop(std::mem::replace(&mut self.engine, none()));
-        let mut alone = Engine::new(self.machine.model(self.bounds.pages, STEP_ROWS), None, limits).unwrap();
+        let mut alone = Engine::new(self.machine.model(self.bounds.pages, STEP_ROWS, None), None, limits).unwrap();
         self.desk.compare_with_alone(|prompt, sampling| ask(&mut alone, prompt, sampling));
     }
 
@@ -293,7 +287,10 @@ impl<B: Ops + 'static> Soak<B> {
             1e3 * slowest.as_secs_f64()
         );
         if let Some(recovered) = recovered {
-            println!("the card failed once; opened, loaded and asked again within {:.1} s", recovered.as_secs_f64());
+            println!(
+                "the card failed once; another process opened it, loaded the model and was asked again within {:.1} s",
+                recovered.as_secs_f64()
+            );
         }
         for gauges in before {
             println!("gauges of the engine before: {gauges:?}");
@@ -324,7 +321,7 @@ impl<B: Ops + 'static> Soak<B> {
     }
 
     fn free_mb(&self) -> Option<f64> {
-        self.engine.model().ops().and_then(self.machine.free_mb)
+        self.machine.free_mb()
     }
 
     fn now_ms(&self) -> u64 {
@@ -346,12 +343,12 @@ fn limits(host_bytes_max: usize) -> EngineLimits {
 }
 
 /// Holds the place of an engine while there is none.
-fn none<B: Ops>() -> Engine<Failing<B>> {
-    Engine::new(Failing::none(), None, EngineLimits { running_max: 1, ..limits(0) }).unwrap()
+fn none() -> Engine<Model> {
+    Engine::new(Model::none(), None, EngineLimits { running_max: 1, ..limits(0) }).unwrap()
 }
 
-fn engine<B: Ops>(machine: &Machine<B>, bounds: Bounds) -> Engine<Failing<B>> {
-    let mut model = machine.model(bounds.pages, STEP_ROWS);
+fn engine(machine: &Machine, bounds: Bounds, fails_after: Option<Duration>) -> Engine<Model> {
+    let mut model = machine.model(bounds.pages, STEP_ROWS, fails_after);
     let page_bytes = model.save_pages(&[0]).unwrap().len();
     Engine::new(model, None, limits(HOST_PAGES.min(bounds.pages / 3) * page_bytes)).unwrap()
 }

@@ -1,75 +1,148 @@
-//! Where the model is computed: opening it, making it fail, and a model that fails when it is told to where the machine itself
-//! cannot. It refuses to know requests.
+//! Where the model is computed: in a process of its own, this program again, which opens the card and makes it fail when its time
+//! has come. A card that failed is lost to the process that used it, so this one only asks how much memory is free there.
+//!
+//! It refuses to know requests.
 
-use legwork_kernels::{Batch, DrawRules, HostBytes, Ops, OpsError};
+use legwork_kernels::cuda::{Cuda, Nvidia};
+use legwork_kernels::{Batch, Cpu, DrawRules, HostBytes, OpsError};
+use legwork_model::apart::{Apart, serve};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelError, ModelFiles, ModelLimits, Next};
-use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// The first argument of the process that computes.
+pub(crate) const CHILD: &str = "--card-process";
 
 /// A model's folder and what computes it.
-pub(super) struct Machine<B: Ops> {
+pub(super) struct Machine {
     pub(super) folder: PathBuf,
-    pub(super) open: fn() -> B,
-    /// Makes it fail; false where it cannot, and the model then says that it did.
-    pub(super) fail: fn(&B) -> bool,
-    /// MB that are free on it.
-    pub(super) free_mb: fn(&B) -> Option<f64>,
+    /// The card's number; none for the processor.
+    pub(super) card: Option<usize>,
+    /// For asking what is free.
+    pub(super) gauge: Option<Nvidia>,
 }
 
-impl<B: Ops> Machine<B> {
-    /// The model, opened anew.
-    pub(super) fn model(&self, pages: usize, rows_max: usize) -> Failing<B> {
-        let mut files = ModelFiles::open(&self.folder).unwrap();
-        let config = files.decoder().unwrap().clone();
-        let settings = DecoderSettings { pages, rows_max, context_max: usize::MAX };
-        let model = Decoder::load((self.open)(), &config, &mut files.weights, settings).unwrap();
-        Failing { model: Some(model), fails: Cell::new(false) }
+impl Machine {
+    /// The model in a process of its own, whose machine fails after a while, if at all.
+    pub(super) fn model(&self, pages: usize, rows_max: usize, fails_after: Option<Duration>) -> Model {
+        let card = self.card.map_or_else(|| "cpu".to_owned(), |card| card.to_string());
+        let fails = fails_after.map_or_else(|| "never".to_owned(), |after| after.as_millis().to_string());
+        let opening = format!("{card} {pages} {rows_max} {fails} {}", self.folder.display());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(CHILD);
+        Model(Some(Apart::start(command, opening.as_bytes()).unwrap()))
     }
 
     /// Tokens of its vocabulary.
     pub(super) fn vocabulary(&self) -> usize {
         ModelFiles::open(&self.folder).unwrap().decoder().unwrap().vocabulary
     }
+
+    /// MB that are free on the card.
+    pub(super) fn free_mb(&self) -> Option<f64> {
+        self.gauge.as_ref()?.memory().ok().map(|(free, _)| free as f64 / 1e6)
+    }
 }
 
-/// A model that can be made to fail, or none at all.
-pub(super) struct Failing<B: Ops> {
-    model: Option<Decoder<B>>,
-    fails: Cell<bool>,
+/// What the process that computes does.
+pub(crate) fn child() -> ExitCode {
+    let served = serve(std::io::stdin().lock(), std::io::stdout().lock(), |opening| {
+        let text = String::from_utf8_lossy(opening);
+        let [card, pages, rows, fails, folder] = text.splitn(5, ' ').collect::<Vec<_>>()[..] else {
+            return Err(format!("not a card, pages, rows, a time and a folder: {text}"));
+        };
+        let (pages, rows_max) = (pages.parse().unwrap(), rows.parse().unwrap());
+        let settings = DecoderSettings { pages, rows_max, context_max: usize::MAX };
+        let due = fails.parse().ok().map(|after| Instant::now() + Duration::from_millis(after));
+        open(card, Path::new(folder), settings, due).map_err(|error| error.to_string())
+    });
+    if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-impl<B: Ops> Failing<B> {
+fn open(
+    card: &str,
+    folder: &Path,
+    settings: DecoderSettings,
+    due: Option<Instant>,
+) -> Result<Box<dyn Forward + Send>, ModelError> {
+    let mut files = ModelFiles::open(folder)?;
+    let config = files.decoder()?.clone();
+    if let Ok(card) = card.parse() {
+        let model = Decoder::load(Cuda::open(card, None)?, &config, &mut files.weights, settings)?;
+        let fail: fn(&Decoder<Cuda>) -> Result<(), OpsError> = |model| model.ops().driver().inject_failure();
+        return Ok(Box::new(Failing { model, due, fail }));
+    }
+    let model = Decoder::load(Cpu::new(), &config, &mut files.weights, settings)?;
+    let fail: fn(&Decoder<Cpu>) -> Result<(), OpsError> = |_| Err(OpsError::Device("it was told to".to_owned()));
+    Ok(Box::new(Failing { model, due, fail }))
+}
+
+/// A model whose machine fails in the first step after a moment.
+struct Failing<M> {
+    model: M,
+    due: Option<Instant>,
+    fail: fn(&M) -> Result<(), OpsError>,
+}
+
+impl<M> Failing<M> {
+    fn when_due(&mut self) -> Result<(), ModelError> {
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.due = None;
+            (self.fail)(&self.model)?;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Forward> Forward for Failing<M> {
+    fn limits(&self) -> ModelLimits {
+        self.model.limits()
+    }
+
+    fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), ModelError> {
+        self.when_due()?;
+        self.model.forward(batch, logits)
+    }
+
+    fn forward_and_draw(
+        &mut self,
+        batch: &Batch,
+        rules: &[Option<DrawRules>],
+        next: &mut Vec<Next>,
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ModelError> {
+        self.when_due()?;
+        self.model.forward_and_draw(batch, rules, next, logits)
+    }
+
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
+        self.model.save_pages(pages)
+    }
+
+    fn load_pages(&mut self, pages: &[u32], bytes: &[u8]) -> Result<(), ModelError> {
+        self.model.load_pages(pages, bytes)
+    }
+}
+
+/// A model in its process, or none at all.
+pub(super) struct Model(Option<Apart>);
+
+impl Model {
     /// Holds the place of a model while there is none.
     pub(super) fn none() -> Self {
-        Self { model: None, fails: Cell::new(true) }
+        Self(None)
     }
 
-    pub(super) fn ops(&self) -> Option<&B> {
-        self.model.as_ref().map(Decoder::ops)
-    }
-
-    /// Makes the machine fail, or else the model; false where the machine says that it did and there is no model.
-    pub(super) fn fail(&self, fail: fn(&B) -> bool) -> bool {
-        let Some(ops) = self.ops() else { return false };
-        if !fail(ops) {
-            self.fails.set(true);
-        }
-        true
-    }
-
-    fn model(&mut self) -> Result<&mut Decoder<B>, ModelError> {
-        let told = || ModelError::Ops(OpsError::Device("it was told to".to_owned()));
-        if self.fails.get() {
-            return Err(told());
-        }
-        self.model.as_mut().ok_or_else(told)
+    fn model(&mut self) -> Result<&mut Apart, ModelError> {
+        self.0.as_mut().ok_or_else(|| OpsError::Device("there is no model".to_owned()).into())
     }
 }
 
-impl<B: Ops> Forward for Failing<B> {
+impl Forward for Model {
     fn limits(&self) -> ModelLimits {
         let nothing = ModelLimits { vocabulary: 1, context: 1, pages: 1, rows_max: 8 };
-        self.model.as_ref().map_or(nothing, Decoder::limits)
+        self.0.as_ref().map_or(nothing, Apart::limits)
     }
 
     fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), ModelError> {
