@@ -31,6 +31,7 @@ pub struct Card<D: Driver> {
     pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
+    pub(super) learning: RefCell<Option<super::learn::Room<D>>>,
 }
 
 /// The kernels that every model needs.
@@ -70,6 +71,7 @@ impl<D: Driver> Card<D> {
             recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
             sampler: RefCell::default(),
+            learning: RefCell::default(),
         })
     }
 
