@@ -1,18 +1,30 @@
-//! Models in this process. One that speaks: its files, its tokenizer and chat template, and an engine on a thread of its own. Token ids go in
-//! and come out; whoever drops an answer cancels it, and the pages are free at once. One that embeds has a
-//! thread likewise.
+//! Models in this process. One that speaks: its files, its tokenizer and chat template, and engines, each on a thread and a
+//! device of its own. Token ids go in and come out; whoever drops an answer cancels it, and the pages are free at once. One
+//! that embeds has a thread likewise.
 //!
 //! It refuses to know who asks: an episode through `Endpoint`, or a server.
 
+mod device;
+#[cfg(test)]
+mod double;
 mod embedder;
 mod endpoint;
+mod gauges;
+mod maker;
+mod memory;
+#[cfg(all(test, feature = "cuda"))]
+mod on_card;
 mod opening;
+mod replicas;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod thread;
 
+pub use device::{Device, DeviceError};
 pub use embedder::LocalEmbedder;
 pub use opening::{LocalError, LocalSettings, TemplateChoice};
+pub use replicas::Replica;
 pub use thread::Heard;
 
 use crate::clock::Clock;
@@ -22,12 +34,13 @@ use legwork_model::{
     Conversation, GenerationDefaults, Message, ModelError, ModelLimits, PromptTemplate, RenderOptions, Tokenizer,
 };
 use legwork_protocol::message::{Message as Said, Role};
+use maker::{Make, Maker};
 use opening::Opened;
+use replicas::Replicas;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use thread::EngineThread;
 use tokio::sync::mpsc;
 
 /// A model in this process.
@@ -40,7 +53,7 @@ pub struct LocalModel {
     defaults: GenerationDefaults,
     stop_ids: Vec<u32>,
     settings: LocalSettings,
-    engine: EngineThread,
+    engines: Replicas,
     ledger: Mutex<TokenLedger>,
     clock: Clock,
     next_id: AtomicU64,
@@ -72,8 +85,15 @@ impl LocalModel {
     /// # Errors
     /// Files that are no such model, with the cure; too little memory; a template that is missing or does not parse.
     pub fn open(path: &Path, settings: LocalSettings, clock: Clock) -> Result<Arc<Self>, LocalError> {
+        let places = settings.device.places(maker::cards())?;
         let Opened { tokenizer, prompts, defaults, stop_ids, digest, name } = opening::open(path, &settings)?;
-        let (engine, limits) = EngineThread::start(path, &settings, &tokenizer, clock)?;
+        let maker = |place: &device::Place| {
+            let (path, settings) = (path.to_path_buf(), settings.clone());
+            let maker = Maker { path, settings, tokenizer: tokenizer.clone(), place: *place };
+            (place.to_string(), Box::new(move || maker.make()) as Make)
+        };
+        let makers = places.iter().map(maker).collect();
+        let (engines, limits) = Replicas::start(makers, settings.step_max_ms(), clock)?;
         Ok(Arc::new(Self {
             name,
             digest,
@@ -83,7 +103,7 @@ impl LocalModel {
             defaults,
             stop_ids,
             settings,
-            engine,
+            engines,
             ledger: Mutex::new(TokenLedger::new(LedgerLimits::default())),
             clock,
             next_id: AtomicU64::new(0),
@@ -131,17 +151,22 @@ impl LocalModel {
         &self.settings
     }
 
-    /// Where its engine stands.
+    /// Where its engines stand, all as one.
     pub fn gauges(&self) -> Gauges {
-        self.engine.gauges()
+        self.engines.gauges()
     }
 
-    /// Whether its engine lives.
+    /// Its engines, each for itself.
+    pub fn replicas(&self) -> Vec<Replica> {
+        self.engines.each()
+    }
+
+    /// Whether an engine answers. One that is made anew, or has been at one step for too long, does not.
     ///
     /// # Errors
-    /// Why not.
+    /// Why none does.
     pub fn health(&self) -> Result<(), String> {
-        self.engine.health()
+        self.engines.health()
     }
 
     /// The ids of a conversation and of the opening of its answer.
@@ -180,8 +205,8 @@ impl LocalModel {
     /// Begins an answer.
     ///
     /// # Errors
-    /// An engine whose door is crowded. Whether the request itself can be served is the first thing heard; of an engine that
-    /// is gone nothing is heard, and [`LocalModel::health`] says why.
+    /// An engine whose door is crowded. Whether the request itself can be served is the first thing heard; where all engines
+    /// are gone nothing is heard, and [`LocalModel::health`] says why.
     pub fn begin(
         &self,
         prompt: Vec<u32>,
@@ -192,7 +217,7 @@ impl LocalModel {
         let deadline_ms = within_ms.map(|within| self.clock.elapsed_ms().saturating_add(within));
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let (speaker, heard) = mpsc::unbounded_channel();
-        self.engine.submit(Request { id, prompt, sampling, deadline_ms, session }, speaker)?;
+        self.engines.submit(Request { id, prompt, sampling, deadline_ms, session }, speaker)?;
         Ok(Answering { heard })
     }
 }

@@ -3,6 +3,7 @@
 
 mod compute;
 mod plan;
+mod recover;
 
 use crate::error::{EngineError, Refusal};
 use crate::gauges::{Gauges, StepReport};

@@ -4,6 +4,7 @@
 use crate::chain::Key;
 use crate::pages::Name;
 use crate::request::SessionId;
+use legwork_kernels::HostBytes;
 use std::collections::{BTreeSet, HashMap};
 
 /// Sessions that a page is remembered to belong to; one of more is anybody's, and only leaves for want of room.
@@ -23,7 +24,7 @@ pub(crate) struct Host {
 #[derive(Debug)]
 struct Kept {
     name: Name,
-    bytes: Vec<u8>,
+    bytes: HostBytes,
     owners: BTreeSet<SessionId>,
     used: u64,
 }
@@ -61,7 +62,7 @@ impl Host {
     }
 
     /// Keeps a page, and gives up others when there is no room. False when it alone is too large.
-    pub(crate) fn put(&mut self, name: Name, bytes: Vec<u8>, owner: SessionId) -> bool {
+    pub(crate) fn put(&mut self, name: Name, bytes: HostBytes, owner: SessionId) -> bool {
         if bytes.len() > self.bytes_max {
             return false;
         }
@@ -85,7 +86,7 @@ impl Host {
             return None;
         }
         self.touch(key);
-        self.pages.get(&key).map(|kept| kept.bytes.as_slice())
+        self.pages.get(&key).map(|kept| &*kept.bytes)
     }
 
     /// Gives up one page.
@@ -146,12 +147,12 @@ mod tests {
     fn the_longest_unused_page_makes_room_and_what_is_larger_than_all_room_is_not_taken() {
         let mut host = Host::new(20);
         let one = SessionId(1);
-        assert!(host.put(name(1), vec![1; 10], one) && host.put(name(2), vec![2; 10], one));
+        assert!(host.put(name(1), vec![1; 10].into(), one) && host.put(name(2), vec![2; 10].into(), one));
         assert_eq!(host.find(1, ROOT, &[1]), Some(&[1; 10][..]));
-        assert!(host.put(name(3), vec![3; 10], one));
+        assert!(host.put(name(3), vec![3; 10].into(), one));
         assert_eq!(host.find(2, ROOT, &[2]), None);
         assert_eq!((host.evictions(), host.bytes()), (1, 20));
-        assert!(!host.put(name(4), vec![4; 21], one));
+        assert!(!host.put(name(4), vec![4; 21].into(), one));
         assert_eq!(host.find(1, ROOT, &[9]), None, "the key alone is no proof");
         host.audit().unwrap();
     }
@@ -159,8 +160,8 @@ mod tests {
     #[test]
     fn a_released_session_takes_along_what_is_nobody_elses() {
         let mut host = Host::new(100);
-        host.put(name(1), vec![1; 10], SessionId(1));
-        host.put(name(2), vec![2; 10], SessionId(1));
+        host.put(name(1), vec![1; 10].into(), SessionId(1));
+        host.put(name(2), vec![2; 10].into(), SessionId(1));
         assert!(host.claim(&name(2), SessionId(2)));
         host.release(SessionId(1));
         assert_eq!(host.find(1, ROOT, &[1]), None);

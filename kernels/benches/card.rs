@@ -1,9 +1,12 @@
 //! The operations on a card, in the shape of Qwen3-4B: microseconds by the card's own clock, and which part of the ceiling of
 //! the same run that is: of the copy's bandwidth where bytes decide, of the product's rate where arithmetic does. Bytes and
-//! operations are those of the kernels' heads: the fewest that the work needs.
+//! operations are those of the kernels' heads: the fewest that the work needs. Arguments name the parts that are run.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
+
+#[path = "card/products.rs"]
+mod products;
 
 use legwork_kernels::cuda::{CardRows, Ceilings, Cuda, Nvidia};
 use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, PAGE_TOKENS, Rope, Stored};
@@ -21,6 +24,7 @@ fn main() {
     }
     let card = Cuda::open(0, None).unwrap();
     let ceilings = card.driver().ceilings().unwrap();
+    let named: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
     println!(
         "{}: copy {:.2} TB/s, product {:.0} TFLOP/s",
         card.driver().arch().name(),
@@ -29,11 +33,19 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>10} {:>10} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    row_by_row(&table);
-    products(&table);
-    decoding(&table);
-    prefill(&table);
-    sampling(&table);
+    let parts: [(&str, fn(&Table<'_>)); 6] = [
+        ("rows", row_by_row),
+        ("products", products::products),
+        ("layouts", products::layouts),
+        ("decoding", decoding),
+        ("prefill", prefill),
+        ("sampling", sampling),
+    ];
+    for (name, run) in parts {
+        if named.iter().any(|named| named == name) || (named.is_empty() && name != "layouts") {
+            run(&table);
+        }
+    }
 }
 
 struct Table<'a> {
@@ -89,23 +101,6 @@ fn row_by_row(table: &Table<'_>) {
         table.line(&format!("SwiGLU, {rows} rows of {FFN}"), (6 * rows * FFN) as f64, 0.0, || {
             card.swiglu(&gate_up, &mut out).unwrap();
         });
-    }
-}
-
-fn products(table: &Table<'_>) {
-    let card = table.card;
-    for (name, outputs, inputs) in
-        [("qkv", HEADS.fused(), HIDDEN), ("gate and up", 2 * FFN, HIDDEN), ("down", HIDDEN, FFN)]
-    {
-        let weight = card.matrix(&[Stored::from_f32(outputs, inputs, &vec![0.01; outputs * inputs]).unwrap()]).unwrap();
-        for rows in [1, 8, 64, 512, 8_192] {
-            let (x, mut out) = (table.rows(rows, inputs), card.rows(rows, outputs).unwrap());
-            let bytes = 2.0 * (outputs * inputs + rows * (inputs + outputs)) as f64;
-            let flops = 2.0 * (rows * outputs * inputs) as f64;
-            table.line(&format!("{name}, {rows} rows, {outputs} x {inputs}"), bytes, flops, || {
-                card.linear(&x, &weight, None, &mut out).unwrap();
-            });
-        }
     }
 }
 

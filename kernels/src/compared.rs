@@ -5,6 +5,7 @@
 //! It refuses to know which backends these are.
 
 use crate::batch::Batch;
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -244,13 +245,13 @@ impl<A: Ops, B: Ops> Ops for Compared<A, B> {
         self.tested.page_bytes(&cache.0) + self.truth.page_bytes(&cache.1)
     }
 
-    fn save_pages(&self, cache: &Self::Cache, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &Self::Cache, pages: &[u32]) -> Result<HostBytes, OpsError> {
         let mut bytes = Vec::new();
         for page in pages.chunks(1) {
-            bytes.append(&mut self.tested.save_pages(&cache.0, page)?);
-            bytes.append(&mut self.truth.save_pages(&cache.1, page)?);
+            bytes.extend_from_slice(&self.tested.save_pages(&cache.0, page)?);
+            bytes.extend_from_slice(&self.truth.save_pages(&cache.1, page)?);
         }
-        Ok(bytes)
+        Ok(bytes.into())
     }
 
     fn load_pages(&self, cache: &mut Self::Cache, pages: &[u32], bytes: &[u8]) -> Result<(), OpsError> {

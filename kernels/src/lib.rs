@@ -10,6 +10,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod draw;
+pub mod host;
 pub mod learn;
 pub mod mapped;
 pub mod matrix;
@@ -25,6 +26,7 @@ pub use cpu::top_k::{Scored, top_k};
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
 pub use draw::{DrawRules, RowDraw};
+pub use host::{HostBytes, HostMemory};
 pub use learn::{AdamW, Learn, Part};
 pub use mapped::{MappedBytes, MappedF32};
 pub use matrix::{KernelError, Matrix};

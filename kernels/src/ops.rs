@@ -6,6 +6,7 @@
 
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
+use crate::host::HostBytes;
 use crate::stored::Stored;
 
 /// What a backend could not do.
@@ -267,7 +268,7 @@ pub trait Ops {
     ///
     /// # Errors
     /// A page that is not there.
-    fn save_pages(&self, cache: &Self::Cache, pages: &[u32]) -> Result<Vec<u8>, OpsError>;
+    fn save_pages(&self, cache: &Self::Cache, pages: &[u32]) -> Result<HostBytes, OpsError>;
 
     /// Writes what [`Ops::save_pages`] gave into pages.
     ///

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use legwork_kernels::Heads;
+use legwork_kernels::cuda::driver::Product;
+use legwork_kernels::cuda::linear::{Layout, MAX_ROWS};
 use legwork_kernels::cuda::plan::Fast;
 use legwork_kernels::cuda::source::Unit;
 use legwork_kernels::cuda::{Arch, compile, compiler_version};
@@ -33,6 +35,17 @@ fn units() -> Vec<Unit> {
             Unit::train_keys(dim, fast.group),
         ];
         for unit in of_heads {
+            if !units.contains(&unit) {
+                units.push(unit);
+            }
+        }
+    }
+    for rows in [1, 16, 32, MAX_ROWS] {
+        for outputs in [2_560, 6_144, 19_456] {
+            let shape = (0, 2_560);
+            let product =
+                Product { rows, inputs: 2_560, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
+            let unit = Unit::linear(Layout::of(&product).unwrap().form);
             if !units.contains(&unit) {
                 units.push(unit);
             }

@@ -19,6 +19,9 @@ mod draws;
 #[cfg(feature = "cuda")]
 #[path = "conformance/emulated.rs"]
 mod emulated;
+#[cfg(feature = "cuda")]
+#[path = "conformance/few.rs"]
+mod few;
 
 /// What a backend computes with.
 #[derive(Clone, Copy)]

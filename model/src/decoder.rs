@@ -6,6 +6,7 @@
 mod layer;
 mod rope;
 mod share;
+mod size;
 
 pub use share::Share;
 
@@ -15,7 +16,7 @@ use crate::forward::{Forward, ModelLimits, Next};
 use crate::weights::{Weights, names};
 use layer::Layer;
 use legwork_kernels::ops::expect_equal;
-use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, Ops, OpsError, PAGE_TOKENS, Rope};
+use legwork_kernels::{Batch, CacheShape, DrawRules, Heads, HostBytes, Ops, OpsError, PAGE_TOKENS, Rope};
 
 /// Rows whose logits are computed at once: bounds that buffer, not the batch.
 const HEAD_ROWS: usize = 64;
@@ -274,7 +275,7 @@ impl<B: Ops> Forward for Decoder<B> {
         })
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         Ok(self.ops.save_pages(&self.cache, pages)?)
     }
 

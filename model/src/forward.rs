@@ -2,7 +2,7 @@
 //! sequence belongs to.
 
 use crate::error::ModelError;
-use legwork_kernels::{Batch, DrawRules, RowDraw};
+use legwork_kernels::{Batch, DrawRules, HostBytes, RowDraw};
 
 /// What bounds a model's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub trait Forward {
     ///
     /// # Errors
     /// As [`Forward::forward`].
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError>;
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError>;
 
     /// Writes what [`Forward::save_pages`] gave into pages, which may be others than before.
     ///
@@ -90,7 +90,7 @@ impl<M: Forward + ?Sized> Forward for Box<M> {
         (**self).forward_and_draw(batch, rules, next, logits)
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         (**self).save_pages(pages)
     }
 

@@ -7,7 +7,7 @@
 use crate::error::ModelError;
 use crate::forward::{Forward, ModelLimits, Next};
 use legwork_kernels::ops::expect_equal;
-use legwork_kernels::{Batch, DrawRules, OpsError};
+use legwork_kernels::{Batch, DrawRules, HostBytes, OpsError};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -44,7 +44,7 @@ enum Told {
 struct Heard {
     next: Vec<Next>,
     logits: Vec<f32>,
-    bytes: Vec<u8>,
+    bytes: HostBytes,
 }
 
 impl Ranks {
@@ -173,7 +173,7 @@ impl Forward for Ranks {
     }
 
     /// Each page is the ranks' parts of it, one behind the other.
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         let numbers = Arc::<[u32]>::from(pages);
         let heard = self.all(|_| Told::Save(Arc::clone(&numbers)))?;
         let of_page = |page: usize| {
@@ -182,7 +182,7 @@ impl Forward for Ranks {
                 &rank.bytes[page * part..(page + 1) * part]
             })
         };
-        Ok((0..pages.len()).flat_map(of_page).copied().collect())
+        Ok((0..pages.len()).flat_map(of_page).copied().collect::<Vec<_>>().into())
     }
 
     fn load_pages(&mut self, pages: &[u32], bytes: &[u8]) -> Result<(), ModelError> {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test; clippy knows tests only by their attribute")]
 
 use legwork_kernels::cpu::panel::Level;
-use legwork_kernels::{Batch, Cpu, DrawRules, Group, OpsError, PAGE_TOKENS};
+use legwork_kernels::{Batch, Cpu, DrawRules, Group, HostBytes, OpsError, PAGE_TOKENS};
 use legwork_model::{
     Decoder, DecoderSettings, Forward, MakeRank, ModelError, ModelFiles, ModelLimits, Next, Ranks, Share,
 };
@@ -88,8 +88,8 @@ impl Forward for Failing {
         Err(OpsError::Device("out of order".to_owned()).into())
     }
 
-    fn save_pages(&mut self, _: &[u32]) -> Result<Vec<u8>, ModelError> {
-        Ok(Vec::new())
+    fn save_pages(&mut self, _: &[u32]) -> Result<HostBytes, ModelError> {
+        Ok(HostBytes::default())
     }
 
     fn load_pages(&mut self, _: &[u32], _: &[u8]) -> Result<(), ModelError> {

@@ -1,6 +1,6 @@
 //! Models behind routes, token counters and the embedder, by their settings.
 
-use super::{AssembleError, LoadedWorld};
+use super::{AssembleError, LoadedWorld, with_kernels};
 use crate::config::{EmbedderSettings, LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
 use legwork_actors::clock::Clock;
 use legwork_actors::inference::Routes;
@@ -64,7 +64,7 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                 let known = opened.iter().find(|(settings, _)| settings == &**of).map(|(_, model)| Arc::clone(model));
                 let model = match known {
                     Some(model) => model,
-                    None => LocalModel::open(&of.local, of.engine.clone(), Clock::system())?,
+                    None => LocalModel::open(&of.local, with_kernels(of.engine.clone()), Clock::system())?,
                 };
                 opened.push(((**of).clone(), Arc::clone(&model)));
                 local.insert(*route, Arc::clone(&model));
@@ -226,11 +226,12 @@ fn describe(config: &EndpointConfig) -> String {
 }
 
 /// A model in this process as the manifest has it: its weights and whatever changes its answers. How much it may hold at once
-/// does not.
+/// does not, nor on how many cards it is; that they round to bf16 does.
 fn describe_local(model: &LocalModel) -> String {
     let settings = model.settings();
     let template = serde_json::to_string(&settings.template).unwrap_or_default();
-    format!("local {} {}, context {}, template {template}", model.name(), model.digest(), settings.context)
+    let rounded = if settings.device.is_cards() { ", bf16 on cards" } else { "" };
+    format!("local {} {}, context {}, template {template}{rounded}", model.name(), model.digest(), settings.context)
 }
 
 struct FileCounter(Tokenizer);

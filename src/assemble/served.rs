@@ -173,9 +173,9 @@ impl TextModel for ServedModel {
 
     fn gauges(&self) -> Vec<Gauge> {
         let seen = self.model.gauges();
-        let gauge = |name, help, value: usize| Gauge { name, help, value: value as f64 };
-        let total = |name, help, value: u64| Gauge { name, help, value: value as f64 };
-        vec![
+        let gauge = |name, help, value: usize| Gauge { name, help, value: value as f64, device: None };
+        let total = |name, help, value: u64| Gauge { name, help, value: value as f64, device: None };
+        let mut all = vec![
             gauge("requests_running", "Requests that run.", seen.running),
             gauge("requests_waiting", "Requests that wait for pages or a place.", seen.waiting),
             gauge("cache_pages", "Pages of the key-value cache.", seen.pages),
@@ -190,7 +190,18 @@ impl TextModel for ServedModel {
             total("cancelled_total", "Requests cancelled.", seen.cancelled),
             total("preemptions_total", "Requests set back for want of pages.", seen.preemptions),
             total("evictions_total", "Kept pages given up.", seen.evictions),
-        ]
+        ];
+        for replica in self.model.replicas() {
+            let mut of = |name, help, value: u64| {
+                all.push(Gauge { name, help, value: value as f64, device: Some(replica.device.clone()) });
+            };
+            of("replica_up", "1 while an engine answers.", replica.trouble.is_none().into());
+            of("replica_restarts_total", "Times that an engine was made anew.", replica.restarts);
+            of("replica_requests_running", "Requests that run on it.", replica.gauges.running as u64);
+            of("replica_requests_waiting", "Requests that wait on it.", replica.gauges.waiting as u64);
+            of("replica_generated_tokens_total", "Tokens that it drew.", replica.gauges.generated_tokens);
+        }
+        all
     }
 }
 

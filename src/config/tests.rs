@@ -1,4 +1,5 @@
 use super::*;
+use legwork_protocol::generation::Route;
 
 fn settings(sets: &[&str]) -> Result<Settings, ConfigError> {
     let given = Given { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Given::default() };
@@ -79,6 +80,18 @@ fn an_endpoint_laid_over_a_mock_keeps_nothing_of_it() {
         settings.models.get(&legwork_protocol::generation::Route::Worker),
         Some(ModelSettings::Endpoint(_))
     ));
+}
+
+#[test]
+fn a_device_is_read_as_a_word_and_a_wrong_one_is_told_with_those_there_are() {
+    let local = r#"models.worker={local="models/tiny"}"#;
+    let read = settings(&[local, "models.worker.engine.device=cuda:0,1"]).unwrap();
+    let ModelSettings::Local(worker) = &read.models[&Route::Worker] else { panic!("{:?}", read.models) };
+    assert_eq!(worker.engine.device.to_string(), "cuda:0,1");
+    let error = settings(&[local, "models.worker.engine.device=gpu"]).unwrap_err().to_string();
+    assert!(error.contains("`gpu`") && error.contains("expected cpu, cuda, cuda:N"), "{error}");
+    let error = settings(&["models.worker.engine.device=cuda"]).unwrap_err().to_string();
+    assert!(error.contains("models.worker.engine.device"), "a mock has no device: {error}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::terminal::{self, WatchMode, WatchOptions, progress};
 use clap::Args;
 use legwork_actors::clock::Clock;
 use legwork_actors::ledger::{LedgerReader, Manifest, WriterHandle};
-use legwork_actors::local::LocalModel;
+use legwork_actors::local::{Device, LocalModel};
 use legwork_actors::run::{RunEnd, RunPlan, start};
 use legwork_actors::stage::{Stage, StageParts};
 use legwork_protocol::coordinator::Script;
@@ -31,6 +31,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
   legwork eval                                    the embedded archive, with a mock worker
   legwork eval -c run.toml --concurrency 128      a configuration of your own
   legwork eval --model models/SmolLM2-135M.gguf   a model in this process as the worker
+  legwork eval --model models/Qwen3-4B --device cuda:all   on every card of NVIDIA here
   legwork eval --resume                           go on with the last run")]
 pub struct EvalArgs {
     #[command(flatten)]
@@ -59,6 +60,9 @@ pub struct EvalArgs {
     /// The worker's model, in this process: a Hugging Face folder, a GGUF file, or a folder with one.
     #[arg(long, value_name = "PATH")]
     model: Option<PathBuf>,
+    /// Where the worker's model computes, if it is in this process: cpu, cuda, cuda:1, cuda:0,1 (a replica on each) or cuda:all.
+    #[arg(long)]
+    device: Option<Device>,
     /// The new run's folder; named by time and profile if absent.
     #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
     run: Option<PathBuf>,
@@ -116,6 +120,9 @@ impl EvalArgs {
                 "models.worker",
                 toml::Value::Table([("local".to_owned(), path)].into_iter().collect()),
             ));
+        }
+        if let Some(device) = &self.device {
+            flags.push(("--device", "models.worker.engine.device", toml::Value::String(device.to_string())));
         }
         flags
     }
@@ -265,8 +272,9 @@ fn served(model: &LocalModel) -> String {
     let seen = model.gauges();
     let share = 100.0 * seen.prefix_hit_tokens as f64 / (seen.prompt_tokens as f64).max(1.0);
     format!(
-        "{}: {} prompt tokens, {share:.1} % of them from the prefix cache, {} tokens made in {} steps",
+        "{} on {}: {} prompt tokens, {share:.1} % of them from the prefix cache, {} tokens made in {} steps",
         model.name(),
+        model.settings().device,
         seen.prompt_tokens,
         seen.generated_tokens,
         seen.steps

@@ -1,47 +1,79 @@
-//! Opening a model: which tokenizer, which template, which tokens end an answer, how large a cache.
+//! Opening a model: which tokenizer, which template, which tokens end an answer, on which device. It refuses to know how an
+//! engine is made.
 
+use super::device::Device;
 use legwork_engine::{EngineError, EngineLimits};
-use legwork_kernels::PAGE_TOKENS;
 use legwork_model::{
-    BpeParts, DecoderConfig, GenerationDefaults, House, ModelError, ModelFiles, PreTokenizer, PromptTemplate,
-    SpecialTokens, Template, Templates, Tokenizer, TokenizerSource,
+    BpeParts, GenerationDefaults, House, ModelError, ModelFiles, PreTokenizer, PromptTemplate, SpecialTokens, Template,
+    Templates, Tokenizer, TokenizerSource,
 };
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Rows of a step where none are given: on the processor few, so that those that generate wait little for a prompt of another.
+const PROCESSOR_STEP_ROWS: usize = 512;
+/// On a card, whose products are whole only with many.
+const CARD_STEP_ROWS: usize = 2_048;
+/// A step of more milliseconds than this is taken for one that hangs: on a card, whose driver gives up waiting later, and on
+/// the processor, where hundreds of rows of a large model take minutes.
+const CARD_STEP_MAX_MS: u64 = 30_000;
+const PROCESSOR_STEP_MAX_MS: u64 = 600_000;
 
 /// How a model is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalSettings {
+    /// Where it computes: `cpu`, `cuda`, `cuda:1`, `cuda:0,1` or `cuda:all`; a replica on each card.
+    pub device: Device,
     /// Tokens of a sequence at most; the model's own context if that is less.
     pub context: usize,
-    /// Mebibytes of the key-value cache.
-    pub cache_mib: usize,
+    /// Mebibytes of the key-value cache of each replica. Else 2,048 on the processor, and on a card what is free beside
+    /// weights, buffers and a reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_mib: Option<usize>,
     /// Requests that run at once.
     pub running_max: usize,
     /// Requests that wait at most; beyond them the door says busy.
     pub waiting_max: usize,
-    /// Rows of one step at most.
-    pub step_rows: usize,
+    /// Rows of one step at most. Else 512 on the processor and 2,048 on a card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_rows: Option<usize>,
     /// Whether pages are shared by prefix and kept.
     pub prefix_cache: bool,
     /// Mebibytes of host memory for paused conversations.
     pub host_mib: usize,
     /// The chat template.
     pub template: TemplateChoice,
+    /// The folder that keeps kernels once they are compiled for a card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<PathBuf>,
+}
+
+impl LocalSettings {
+    /// Rows of one step at most.
+    pub fn step_rows(&self) -> usize {
+        self.step_rows.unwrap_or(if self.device.is_cards() { CARD_STEP_ROWS } else { PROCESSOR_STEP_ROWS })
+    }
+
+    /// Milliseconds after which a step is taken for one that hangs.
+    pub(super) fn step_max_ms(&self) -> u64 {
+        if self.device.is_cards() { CARD_STEP_MAX_MS } else { PROCESSOR_STEP_MAX_MS }
+    }
 }
 
 impl Default for LocalSettings {
     fn default() -> Self {
         Self {
+            device: Device::Processor,
             context: 40_960,
-            cache_mib: 2_048,
+            cache_mib: None,
             running_max: 64,
             waiting_max: 1_024,
-            step_rows: 512,
+            step_rows: None,
             prefix_cache: true,
             host_mib: 0,
             template: TemplateChoice::Own,
+            kernels: None,
         }
     }
 }
@@ -86,6 +118,45 @@ pub enum LocalError {
         cache_mib: usize,
         /// Bytes of a page over all layers.
         page_bytes: usize,
+    },
+    /// A card on which the model does not fit beside what is there already.
+    #[error(
+        "the card has {} MiB free: weights take {} MiB, buffers {} MiB, {} MiB stay free, and a cache of {} MiB does not fit into \
+         the {} MiB that are left; give less cache_mib or step_rows, a smaller model, or a card that nobody else uses",
+        free >> 20, weights >> 20, buffers >> 20, reserve >> 20, cache >> 20, left >> 20
+    )]
+    CardMemory {
+        /// Bytes that are free before anything is loaded.
+        free: u64,
+        /// Bytes of the weights.
+        weights: u64,
+        /// Bytes of a step's buffers.
+        buffers: u64,
+        /// Bytes that are left free for what grows.
+        reserve: u64,
+        /// Bytes of the cache: as configured, or of one page.
+        cache: u64,
+        /// Bytes that are left for it.
+        left: u64,
+    },
+    /// Cards, and a program that knows none.
+    #[error(
+        "device is {device}, and this program was built without cards; build it with `cargo build --release --features cuda`, \
+         which needs no CUDA, or use device cpu"
+    )]
+    BuiltWithoutCards {
+        /// As configured.
+        device: Device,
+    },
+    /// A card that is not there.
+    #[error(
+        "device is {device}, and there are {cards} cards of NVIDIA here; name others, install NVIDIA's driver, or use cpu"
+    )]
+    NoSuchCard {
+        /// As configured.
+        device: Device,
+        /// How many there are.
+        cards: usize,
     },
     /// The engine's thread.
     #[error("the engine's thread did not start: {0}")]
@@ -166,21 +237,11 @@ fn tokenizer(files: &ModelFiles, name: &str) -> Result<(Tokenizer, SpecialTokens
     }
 }
 
-/// Pages that the settings leave for the cache.
-pub(super) fn pages(config: &DecoderConfig, settings: &LocalSettings) -> Result<usize, LocalError> {
-    let page_bytes = 2 * config.layers * config.kv_width() * PAGE_TOKENS * size_of::<f32>();
-    let pages = (settings.cache_mib << 20) / page_bytes.max(1);
-    match pages {
-        0 => Err(LocalError::Cache { cache_mib: settings.cache_mib, page_bytes }),
-        pages => Ok(pages.min(u32::MAX as usize)),
-    }
-}
-
 pub(super) fn engine_limits(settings: &LocalSettings) -> EngineLimits {
     EngineLimits {
         running_max: settings.running_max,
         waiting_max: settings.waiting_max,
-        step_rows: settings.step_rows,
+        step_rows: settings.step_rows(),
         prefix_cache: settings.prefix_cache,
         host_bytes_max: settings.host_mib << 20,
         ..EngineLimits::default()

@@ -25,7 +25,7 @@ fn golden(name: &str) -> PathBuf {
 
 /// A decoder of 320 tokens and a context of 300, whose text is noise.
 fn speaker(settings: LocalSettings) -> Arc<LocalModel> {
-    let settings = LocalSettings { template: TemplateChoice::Qwen3, cache_mib: 8, ..settings };
+    let settings = LocalSettings { template: TemplateChoice::Qwen3, cache_mib: Some(8), ..settings };
     LocalModel::open(&golden("tiny-qwen3"), settings, Clock::system()).unwrap()
 }
 
@@ -235,7 +235,7 @@ async fn a_model_that_is_dropped_ends_its_answers() {
 #[test]
 fn a_cache_without_a_page_and_an_encoder_that_should_speak_are_refused() {
     let open = |name, settings| LocalModel::open(&golden(name), settings, Clock::system()).map(|_| ()).unwrap_err();
-    let error = open("tiny-qwen3", LocalSettings { cache_mib: 0, ..LocalSettings::default() });
+    let error = open("tiny-qwen3", LocalSettings { cache_mib: Some(0), ..LocalSettings::default() });
     assert!(matches!(error, LocalError::Cache { .. }), "{error}");
     let error = open("tiny-bert", LocalSettings::default()).to_string();
     assert!(error.contains("decoder") && error.contains("sentence encoder"), "{error}");

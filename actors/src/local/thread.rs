@@ -1,25 +1,23 @@
-//! The engine's own thread: it takes requests from a bounded door, steps the engine while there is work, sleeps while there
-//! is none, and gives each asker what is its own. An engine that panics is made anew from its files within a restart budget;
-//! those whom it served hear of it.
-//!
-//! It refuses to know what is asked.
+//! The door to one engine's own thread: bounded, open as long as the engine lives or is made anew, and with a window through
+//! which others see how the engine stands. It refuses to know what is asked, and what the thread does.
 
-use super::opening::{self, LocalError, LocalSettings};
+mod life;
+
+use super::maker::Make;
+use super::opening::LocalError;
+use super::routing::Standing;
 use crate::clock::Clock;
-use crate::supervision::{RestartBudget, RestartLimit};
-use legwork_engine::{Decode, Drawn, Engine, Gauges, Output, Reason, Refusal, Request, RequestId, Speech, Usage};
-use legwork_kernels::Cpu;
-use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, ModelLimits, StreamDecoder, Tokenizer};
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use legwork_engine::{Drawn, Gauges, Reason, Refusal, Request, Usage};
+use legwork_model::ModelLimits;
+use life::Life;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as plain};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Commands that wait at the door while a step is computed.
 const DOOR_MAX: usize = 4_096;
-/// An engine that dies more often than this is not made again.
-const RESTARTS: RestartLimit = RestartLimit { restarts_max: 5, window_ms: 600_000 };
+/// While no step is computed.
+const NO_STEP: u64 = u64::MAX;
 
 /// What an asker hears.
 #[derive(Debug)]
@@ -42,236 +40,164 @@ pub enum Heard {
     Refused(Refusal),
 }
 
-type Speaker = mpsc::UnboundedSender<Heard>;
+pub(super) type Speaker = mpsc::UnboundedSender<Heard>;
 
 /// A request, and whom its answer is told.
-struct Command(Box<Request>, Speaker);
+pub(super) struct Command {
+    pub(super) request: Box<Request>,
+    pub(super) speaker: Speaker,
+}
+
+/// Whoever is answered counts as one who asked, however the answer ends.
+struct Asker {
+    speaker: Speaker,
+    counted: Counted,
+}
+
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.asked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The door to an engine's thread. The thread ends when the door is dropped.
 pub(super) struct EngineThread {
-    door: mpsc::Sender<Command>,
-    seen: Arc<Mutex<Seen>>,
+    name: String,
+    door: mpsc::Sender<(Box<Request>, Asker)>,
+    shared: Arc<Shared>,
+    step_max_ms: u64,
+}
+
+/// An engine that is being made for the first time.
+pub(super) struct Starting {
+    thread: EngineThread,
+    made: plain::Receiver<Result<ModelLimits, LocalError>>,
 }
 
 /// What others may know of the engine.
-#[derive(Default)]
-struct Seen {
-    gauges: Gauges,
-    dead: Option<String>,
+struct Shared {
+    seen: Mutex<Seen>,
+    /// Requests that have come and not ended.
+    asked: AtomicUsize,
+    /// When the step that is computed began, or [`NO_STEP`].
+    step_began_ms: AtomicU64,
 }
 
-type Local = Engine<Decoder<Cpu>>;
+struct Seen {
+    gauges: Gauges,
+    state: State,
+    restarts: u64,
+}
+
+enum State {
+    Up,
+    /// It is made anew, and why.
+    Making(String),
+    /// It is not made again, and why.
+    Dead(String),
+}
 
 impl EngineThread {
-    pub(super) fn start(
-        path: &Path,
-        settings: &LocalSettings,
-        tokenizer: &Tokenizer,
-        clock: Clock,
-    ) -> Result<(Self, ModelLimits), LocalError> {
-        let maker = Maker { path: path.to_path_buf(), settings: settings.clone(), tokenizer: tokenizer.clone() };
-        let engine = maker.make()?;
-        let limits = engine.model().limits();
+    /// Starts a thread that makes its engine; a step of more than `step_max_ms` is taken for one that hangs.
+    pub(super) fn start(name: String, make: Make, step_max_ms: u64, clock: Clock) -> Result<Starting, LocalError> {
         let (door, commands) = mpsc::channel(DOOR_MAX);
-        let seen = Arc::new(Mutex::new(Seen { gauges: engine.gauges(), dead: None }));
-        let life = Life {
-            maker,
-            commands,
-            seen: Arc::clone(&seen),
-            clock,
-            speakers: BTreeMap::new(),
-            budget: RestartBudget::new(RESTARTS),
-        };
-        let builder = std::thread::Builder::new().name("engine".to_owned());
-        builder.spawn(move || life.live(engine)).map_err(|error| LocalError::Thread(error.to_string()))?;
-        Ok((Self { door, seen }, limits))
+        let seen = Seen { gauges: Gauges::default(), state: State::Up, restarts: 0 };
+        let shared = Arc::new(Shared {
+            seen: Mutex::new(seen),
+            asked: AtomicUsize::new(0),
+            step_began_ms: AtomicU64::new(NO_STEP),
+        });
+        let life = Life::new(name.clone(), make, commands, Arc::clone(&shared), clock);
+        let (told, made) = plain::sync_channel(1);
+        let builder = std::thread::Builder::new().name(format!("engine {name}"));
+        builder.spawn(move || life.begin(&told)).map_err(|error| LocalError::Thread(error.to_string()))?;
+        Ok(Starting { thread: Self { name, door, shared, step_max_ms }, made })
     }
 
-    pub(super) fn submit(&self, request: Request, speaker: Speaker) -> Result<(), Refusal> {
-        match self.door.try_send(Command(Box::new(request), speaker)) {
-            Err(TrySendError::Full(_)) => Err(Refusal::QueueFull { waiting: DOOR_MAX, waiting_max: DOOR_MAX }),
-            // The speaker went with the command: the asker hears the end without a word, since asking again is of no use.
-            Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
+    /// Where it computes.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes a request in. A command that comes back met an engine that is gone.
+    pub(super) fn submit(&self, command: Command) -> Result<Result<(), Refusal>, Command> {
+        let Command { request, speaker } = command;
+        self.shared.asked.fetch_add(1, Ordering::Relaxed);
+        let asker = Asker { speaker, counted: Counted(Arc::clone(&self.shared)) };
+        match self.door.try_send((request, asker)) {
+            Ok(()) => Ok(Ok(())),
+            Err(TrySendError::Full(_)) => Ok(Err(Refusal::QueueFull { waiting: DOOR_MAX, waiting_max: DOOR_MAX })),
+            Err(TrySendError::Closed((request, asker))) => Err(Command { request, speaker: asker.speaker.clone() }),
         }
     }
 
     pub(super) fn gauges(&self) -> Gauges {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).gauges
+        self.shared.seen().gauges
     }
 
-    pub(super) fn health(&self) -> Result<(), String> {
-        match &self.seen.lock().unwrap_or_else(PoisonError::into_inner).dead {
-            Some(why) => Err(why.clone()),
-            None => Ok(()),
+    /// Times that it was made anew.
+    pub(super) fn restarts(&self) -> u64 {
+        self.shared.seen().restarts
+    }
+
+    /// Whether it answers, at a time.
+    pub(super) fn health(&self, now_ms: u64) -> Result<(), String> {
+        match &self.shared.seen().state {
+            State::Dead(why) => return Err(why.clone()),
+            State::Making(why) => return Err(format!("{why}; the engine is being made anew")),
+            State::Up => {}
+        }
+        let began_ms = self.shared.step_began_ms.load(Ordering::Relaxed);
+        let took_ms = now_ms.saturating_sub(began_ms);
+        if began_ms != NO_STEP && took_ms > self.step_max_ms {
+            let (name, most) = (&self.name, self.step_max_ms);
+            return Err(format!("a step of the engine on {name} has run for {took_ms} ms, expected at most {most} ms"));
+        }
+        Ok(())
+    }
+
+    /// How it stands, at a time.
+    pub(super) fn standing(&self, now_ms: u64) -> Standing {
+        let asked = self.shared.asked.load(Ordering::Relaxed);
+        let gone = self.door.is_closed() || matches!(self.shared.seen().state, State::Dead(_));
+        match self.health(now_ms) {
+            _ if gone => Standing::Gone,
+            Ok(()) => Standing::Up { asked },
+            Err(_) => Standing::Late { asked },
         }
     }
 }
 
-/// Makes the engine from its files, the first time and after a death.
-struct Maker {
-    path: PathBuf,
-    settings: LocalSettings,
-    tokenizer: Tokenizer,
-}
-
-impl Maker {
-    fn make(&self) -> Result<Local, LocalError> {
-        let mut files = ModelFiles::open(&self.path)?;
-        let config = files.decoder()?.clone();
-        let settings = DecoderSettings {
-            pages: opening::pages(&config, &self.settings)?,
-            rows_max: self.settings.step_rows,
-            context_max: self.settings.context,
-        };
-        let model = Decoder::load(Cpu::new(), &config, &mut files.weights, settings)?;
-        let speech: Arc<dyn Speech> = Arc::new(Spoken(self.tokenizer.clone()));
-        Ok(Engine::new(model, Some(speech), opening::engine_limits(&self.settings))?)
+impl Starting {
+    /// Waits for the engine.
+    pub(super) fn wait(self) -> Result<(EngineThread, ModelLimits), LocalError> {
+        let made =
+            self.made.recv().unwrap_or_else(|_| Err(LocalError::Thread("it panicked over the model".to_owned())));
+        Ok((self.thread, made?))
     }
 }
 
-struct Life {
-    maker: Maker,
-    commands: mpsc::Receiver<Command>,
-    seen: Arc<Mutex<Seen>>,
-    clock: Clock,
-    speakers: BTreeMap<RequestId, Speaker>,
-    budget: RestartBudget,
-}
-
-impl Life {
-    fn live(mut self, mut engine: Local) {
-        let mut outputs = Vec::new();
-        loop {
-            if self.speakers.is_empty() {
-                let Some(command) = self.commands.blocking_recv() else { return };
-                self.carry_out(&mut engine, command);
-            }
-            while let Ok(command) = self.commands.try_recv() {
-                self.carry_out(&mut engine, command);
-            }
-            for (id, speaker) in &self.speakers {
-                if speaker.is_closed() {
-                    engine.cancel(*id);
-                }
-            }
-            let now_ms = self.clock.elapsed_ms();
-            let stepped = catch_unwind(AssertUnwindSafe(|| engine.step(now_ms, &mut outputs)));
-            if let Ok(report) = &stepped
-                && let Some(failure) = &report.failure
-            {
-                tracing::error!(%failure, "a step of the model failed");
-            }
-            if stepped.is_ok() {
-                // Whoever hears an answer finds it counted.
-                self.show(&engine);
-            }
-            for output in outputs.drain(..) {
-                self.give(output);
-            }
-            if stepped.is_err() {
-                let Some(next) = self.next_engine() else { return };
-                engine = next;
-                self.show(&engine);
-            }
-        }
-    }
-
-    fn show(&self, engine: &Local) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).gauges = engine.gauges();
-    }
-
-    fn carry_out(&mut self, engine: &mut Local, Command(request, speaker): Command) {
-        let id = request.id;
-        match engine.submit(*request, self.clock.elapsed_ms()) {
-            Ok(()) => {
-                self.speakers.insert(id, speaker);
-            }
-            // Whoever has gone away needs no word.
-            Err(refusal) => drop(speaker.send(Heard::Refused(refusal))),
-        }
-    }
-
-    fn give(&mut self, output: Output) {
-        match output {
-            Output::Tokens { id, tokens, text } => {
-                if let Some(speaker) = self.speakers.get(&id) {
-                    let _ = speaker.send(Heard::Tokens { tokens, text });
-                }
-            }
-            Output::Done { id, reason, usage } => {
-                if let Some(speaker) = self.speakers.remove(&id) {
-                    let _ = speaker.send(Heard::Done { reason, usage });
-                }
-            }
-        }
-    }
-
-    /// After a panic: everybody hears of it, and the engine is made anew while the budget lasts.
-    fn next_engine(&mut self) -> Option<Local> {
-        let why = "the engine panicked; its requests are lost, ask again";
-        for (_, speaker) in std::mem::take(&mut self.speakers) {
-            let _ = speaker.send(Heard::Done { reason: Reason::Failed(why.to_owned()), usage: Usage::default() });
-        }
-        let dead = match self.budget.take(self.clock.elapsed_ms()) {
-            false => format!("the engine died more than {} times in {} ms", RESTARTS.restarts_max, RESTARTS.window_ms),
-            true => match catch_unwind(AssertUnwindSafe(|| self.maker.make())) {
-                Ok(Ok(engine)) => {
-                    tracing::warn!("the engine panicked and was made anew");
-                    return Some(engine);
-                }
-                Ok(Err(error)) => format!("the engine could not be made anew: {error}"),
-                Err(_) => "the engine panicked while it was made anew".to_owned(),
-            },
-        };
-        tracing::error!(%dead, "the engine is gone");
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).dead = Some(dead);
-        None
+impl Shared {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tokenizer as the engine hears it: control tokens are no text.
-struct Spoken(Tokenizer);
-
-struct Hearing {
-    decoder: Option<StreamDecoder>,
-}
-
-impl Speech for Spoken {
-    fn decoder(&self) -> Box<dyn Decode> {
-        Box::new(Hearing { decoder: Some(self.0.stream(true)) })
-    }
-}
-
-impl Decode for Hearing {
-    fn push(&mut self, id: u32) -> String {
-        // An id that the tokenizer does not know (padding rows of a vocabulary) has no text.
-        self.decoder.as_mut().and_then(|decoder| decoder.push(id).ok()).unwrap_or_default()
+impl Asker {
+    /// Says its last word, to whoever no longer counts then; whoever has gone away needs none.
+    fn hear_last(self, heard: Heard) {
+        let Self { speaker, counted } = self;
+        drop(counted);
+        let _ = speaker.send(heard);
     }
 
-    fn finish(&mut self) -> String {
-        self.decoder.take().map(StreamDecoder::finish).unwrap_or_default()
+    /// Says that its request is lost.
+    fn fail(self, why: &str) {
+        self.hear_last(Heard::Done { reason: Reason::Failed(why.to_owned()), usage: Usage::default() });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use legwork_engine::Sampling;
-
-    #[tokio::test]
-    async fn of_an_engine_that_is_gone_nothing_is_heard_and_of_a_crowded_door_that_it_is() {
-        let request = || {
-            let sampling = Sampling::default();
-            Request { id: RequestId(0), prompt: vec![1], sampling, deadline_ms: None, session: None }
-        };
-        let (door, commands) = mpsc::channel(1);
-        let thread = EngineThread { door, seen: Arc::default() };
-        let (speaker, _heard) = mpsc::unbounded_channel();
-        assert_eq!(thread.submit(request(), speaker.clone()), Ok(()));
-        assert!(matches!(thread.submit(request(), speaker), Err(Refusal::QueueFull { .. })));
-        drop(commands);
-        let (speaker, mut heard) = mpsc::unbounded_channel();
-        assert_eq!(thread.submit(request(), speaker), Ok(()));
-        assert!(heard.recv().await.is_none());
-    }
-}
+mod tests;

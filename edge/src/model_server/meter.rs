@@ -143,7 +143,9 @@ fn write_models(page: &mut String, models: &[Arc<dyn TextModel>]) {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         head(page, &whole, kind, gauges.first().map_or("", |(_, gauge)| gauge.help));
         for (id, gauge) in gauges {
-            line(page, &whole, &[("model", &id)], gauge.value);
+            let mut labels = vec![("model", id.as_str())];
+            labels.extend(gauge.device.as_deref().map(|device| ("device", device)));
+            line(page, &whole, &labels, gauge.value);
         }
     }
 }

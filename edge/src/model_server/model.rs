@@ -292,4 +292,6 @@ pub struct Gauge {
     pub help: &'static str,
     /// Its value.
     pub value: f64,
+    /// The device that it is about, as the label `device`; none where it is about the whole model.
+    pub device: Option<String>,
 }

@@ -159,7 +159,13 @@ impl TextModel for Mock {
 
     fn gauges(&self) -> Vec<Gauge> {
         let value = *self.live.borrow() as f64;
-        vec![Gauge { name: "sequences", help: "Answers under way.", value }]
+        let of = |device: Option<&str>| Gauge {
+            name: "sequences",
+            help: "Answers under way.",
+            value,
+            device: device.map(str::to_owned),
+        };
+        vec![of(None), of(Some("cuda:1"))]
     }
 }
 

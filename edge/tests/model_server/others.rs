@@ -69,6 +69,7 @@ async fn health_and_metrics_are_told() {
         "legwork_server_first_piece_seconds_count 1",
         "# TYPE legwork_model_sequences gauge",
         "legwork_model_sequences{model=\"mock/a\"} 0",
+        "legwork_model_sequences{model=\"mock/a\",device=\"cuda:1\"} 0",
     ] {
         assert!(page.body.lines().any(|told| told == line), "{line}\n{}", page.body);
     }

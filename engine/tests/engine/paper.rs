@@ -3,7 +3,7 @@
 //! written by two or written while another reads it.
 
 use legwork_engine::{Decode, Speech, philox};
-use legwork_kernels::{Batch, PAGE_TOKENS};
+use legwork_kernels::{Batch, HostBytes, PAGE_TOKENS};
 use legwork_model::{Forward, ModelError, ModelLimits};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +146,7 @@ impl Forward for Paper {
         Ok(())
     }
 
-    fn save_pages(&mut self, pages: &[u32]) -> Result<Vec<u8>, ModelError> {
+    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
         let mut sheet = self.0.borrow_mut();
         if sheet.fails_copies {
             return Err(ModelError::Encode { bytes: 2, detail: "no copy".to_owned() });
@@ -155,7 +155,8 @@ impl Forward for Paper {
         let slots = pages.iter().flat_map(|page| &sheet.slots[*page as usize * PAGE_TOKENS..][..PAGE_TOKENS]);
         Ok(slots
             .flat_map(|(token, chain)| [token.to_le_bytes().to_vec(), chain.to_le_bytes().to_vec()].concat())
-            .collect())
+            .collect::<Vec<_>>()
+            .into())
     }
 
     fn load_pages(&mut self, pages: &[u32], bytes: &[u8]) -> Result<(), ModelError> {

@@ -10,6 +10,7 @@ use super::rowwise;
 use super::team::over_rows;
 use super::unpack::unpack;
 use crate::batch::{Batch, PAGE_TOKENS};
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::sync::Arc;
@@ -346,7 +347,7 @@ impl Ops for Cpu {
         cache.shape().layers * PagedCache::page(cache.shape()) * size_of::<f32>()
     }
 
-    fn save_pages(&self, cache: &PagedCache, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &PagedCache, pages: &[u32]) -> Result<HostBytes, OpsError> {
         expect_pages(cache, pages)?;
         let mut bytes = Vec::with_capacity(pages.len() * self.page_bytes(cache));
         for page in pages {
@@ -354,7 +355,7 @@ impl Ops for Cpu {
                 bytes.extend(cache.at(layer, *page as usize).iter().flat_map(|value| value.to_le_bytes()));
             }
         }
-        Ok(bytes)
+        Ok(bytes.into())
     }
 
     fn load_pages(&self, cache: &mut PagedCache, pages: &[u32], bytes: &[u8]) -> Result<(), OpsError> {

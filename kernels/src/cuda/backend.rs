@@ -6,12 +6,14 @@
 use super::attention::{Attention, Place};
 use super::batch::Step;
 use super::driver::{Arg, Driver, Product, Shape};
+use super::linear::{Few, Layout};
 use super::memory::{CardCache, CardMatrix, CardRows, CardVector, Growing};
 use super::plan::{Fast, HEAD_DIM_MAX};
 use super::recorded::Recorder;
 use super::source::Unit;
 use crate::batch::Batch;
 use crate::draw::{DrawRules, RowDraw};
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, Heads, Ops, OpsError, Rope, expect_equal};
 use crate::stored::Stored;
 use std::cell::RefCell;
@@ -30,6 +32,7 @@ pub struct Card<D: Driver> {
     pub(super) step: RefCell<Step<D>>,
     pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
+    few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
     pub(super) learning: RefCell<Option<super::learn::Room<D>>>,
 }
@@ -70,6 +73,7 @@ impl<D: Driver> Card<D> {
             step: RefCell::new(Step::new()),
             recorder: RefCell::new(Recorder::new()),
             ids: RefCell::new(Growing::new()),
+            few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
             learning: RefCell::default(),
         })
@@ -250,7 +254,10 @@ impl<D: Driver> Ops for Card<D> {
         // SAFETY: the addresses are those of buffers of these shapes, as checked above.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.product(&product)
+            match Layout::of(&product) {
+                Some(layout) => self.few.borrow_mut().run(&self.driver, &product, layout),
+                None => self.driver.product(&product),
+            }
         }
     }
 
@@ -407,7 +414,7 @@ impl<D: Driver> Ops for Card<D> {
         cache.page_bytes()
     }
 
-    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    fn save_pages(&self, cache: &CardCache<D>, pages: &[u32]) -> Result<HostBytes, OpsError> {
         cache.save(&self.driver, pages)
     }
 

@@ -181,6 +181,7 @@ impl<D: Driver> Step<D> {
 /// Adds words from a whole 16 bytes on, with room for as many as the next power of two: parts stay where they are while
 /// sequences grow. Gives where they begin.
 pub(super) fn add_part(words: &mut Vec<u32>, values: &mut dyn Iterator<Item = u32>) -> usize {
+    words.resize(words.len().next_multiple_of(4), 0);
     let begin = words.len();
     words.extend(values);
     let count = words.len() - begin;

@@ -8,6 +8,14 @@ typedef unsigned long long u64;
 
 #define DEVICE __device__ __forceinline__
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+// Blocks below one another, `blocks` of them, may read each other's shared memory where CLUSTERS is true.
+#if __CUDA_ARCH__ >= 900
+#define CLUSTER_KERNEL(threads, blocks) KERNEL(threads) __cluster_dims__(1, blocks, 1)
+#define CLUSTERS true
+#else
+#define CLUSTER_KERNEL(threads, blocks) KERNEL(threads)
+#define CLUSTERS false
+#endif
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
 
 #define INFINITY __int_as_float(0x7f800000)
@@ -76,10 +84,58 @@ DEVICE u64 from_lane_xor(u64 value, u32 mask) { return __shfl_xor_sync(EVERYONE,
 DEVICE u64 from_lane_below(u64 value, u32 distance) { return __shfl_up_sync(EVERYONE, value, distance); }
 DEVICE void add_shared(u64* to, u64 value) { atomicAdd(to, value); }
 
+// All threads of all blocks of a cluster meet.
+DEVICE void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// What another block of the cluster has where `from` is in this one's shared memory.
+DEVICE float of_block(const float* from, u32 block) {
+    float value = 0;
+#if __CUDA_ARCH__ >= 900
+    u32 shared = (u32)__cvta_generic_to_shared(from), there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(block));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+#endif
+    return value;
+}
+
+// Of which of two tickets this block is the last of so many to come: bits 0 and 1. What the others wrote before may then be read
+// with `of_others`. Tickets are zero before and after; one of a single block is not touched. All threads of a block come,
+// and once in a kernel.
+DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
+    __shared__ bool last[2];
+    __syncthreads();
+    if (threadIdx.x < 2) {
+        u32 *ticket = threadIdx.x ? second : first, count = threadIdx.x ? second_count : first_count;
+        last[threadIdx.x] = false;
+        if (count > 1) {
+            __threadfence();
+            last[threadIdx.x] = atomicAdd(ticket, 1) == count - 1;
+            __threadfence();
+            if (last[threadIdx.x]) *ticket = 0;
+        }
+    }
+    __syncthreads();
+    return last[0] | (u32)last[1] << 1;
+}
+
+DEVICE float of_others(const float* from) { return __ldcg(from); }
+DEVICE float4 of_others(const float4* from) { return __ldcg(from); }
+
 // Starts to copy 16 bytes into shared memory; zeros where `real` is false.
 DEVICE void start_copy(void* to, const void* from, bool real) {
     u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
+}
+
+// The same of weights, of which each byte is read once: half a line asks for the whole of it.
+DEVICE void start_weights(void* to, const void* from, bool real) {
+    u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
 }
 
 DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }

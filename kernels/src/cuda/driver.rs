@@ -4,6 +4,7 @@
 //! It refuses to know what is computed.
 
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 
 /// One argument of a kernel.
@@ -128,6 +129,11 @@ pub trait Driver {
     /// # Errors
     /// Bytes that are not there, or a device that failed.
     fn download(&self, memory: &Self::Memory, at: usize, bytes: &mut [u8]) -> Result<(), OpsError>;
+
+    /// Memory of the host that is copied to and from fastest; what it holds is not known.
+    fn host(&self, bytes: usize) -> HostBytes {
+        vec![0; bytes].into()
+    }
 
     /// A kernel of a unit, compiled if need be, that may use `shared_bytes` of shared memory beside its own.
     ///

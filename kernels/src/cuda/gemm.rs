@@ -7,6 +7,7 @@
 use super::driver::Product;
 use super::error::CardError;
 use cudarc::cublaslt::sys::cublasLtMatmulDescAttributes_t as Attribute;
+use cudarc::cublaslt::sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
 use cudarc::cublaslt::{result, sys};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
 /// Shapes that are kept at most; beyond it all are forgotten, since a step's number of rows keeps changing.
 const SHAPES_MAX: usize = 4_096;
+/// Partial sums, where the library splits a product, are added in `f32`: not in place, and not rounded to bf16 first.
+pub(super) const REDUCTIONS: u32 = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T` of the library's header.
 pub(super) const AS_IT_IS: i32 = 0;
 pub(super) const TRANSPOSED: i32 = 1;
@@ -88,6 +91,16 @@ impl Operation {
         // SAFETY: the operation is alive, and the value has the size that is given.
         unsafe { result::set_matmul_desc_attribute(self.0, attribute, value_at.cast::<c_void>(), size_of::<T>()) }
             .map_err(failed("describing a product"))
+    }
+}
+
+impl Preference {
+    pub(super) fn set<T>(&self, attribute: Preferred, value: &T) -> Result<(), CardError> {
+        let value_at: *const T = value;
+        #[allow(unsafe_code)]
+        // SAFETY: the preference is alive, and the value has the size that is given.
+        unsafe { result::set_matmul_pref_attribute(self.0, attribute, value_at.cast::<c_void>(), size_of::<T>()) }
+            .map_err(failed("describing a preference"))
     }
 }
 
@@ -170,14 +183,8 @@ impl Products {
         let x = layout(key.inputs, key.rows, x_stride)?;
         let out = layout(key.outputs, key.rows, out_stride)?;
         let preference = Preference(result::create_matmul_pref().map_err(failed("describing a preference"))?);
-        let bytes = WORKSPACE_BYTES as u64;
-        #[allow(unsafe_code)]
-        // SAFETY: the preference is alive, and the attribute is a `u64`.
-        unsafe {
-            let attribute = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            result::set_matmul_pref_attribute(preference.0, attribute, (&raw const bytes).cast(), size_of::<u64>())
-        }
-        .map_err(failed("describing a preference"))?;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(WORKSPACE_BYTES as u64))?;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTIONS)?;
         #[allow(unsafe_code)]
         // SAFETY: all objects are alive and describe the product that is to be run.
         let advice = unsafe {

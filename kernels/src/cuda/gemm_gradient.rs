@@ -6,7 +6,7 @@
 
 use super::driver::{GradientOf, GradientProduct};
 use super::error::CardError;
-use super::gemm::{AS_IT_IS, Handle, Layout, Operation, Preference, TRANSPOSED, WORKSPACE_BYTES, failed};
+use super::gemm::{AS_IT_IS, Handle, Layout, Operation, Preference, REDUCTIONS, TRANSPOSED, WORKSPACE_BYTES, failed};
 use cudarc::cublaslt::sys::cublasLtMatmulDescAttributes_t as Attribute;
 use cudarc::cublaslt::sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
 use cudarc::cublaslt::{result, sys};
@@ -124,18 +124,8 @@ impl GradientProducts {
             GradientOf::Inputs => layout(bf16, inputs, rows, out_stride)?,
         };
         let preference = Preference(result::create_matmul_pref().map_err(failed("describing a preference"))?);
-        let reductions = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
-        let bytes = WORKSPACE_BYTES as u64;
-        let told: [(Preferred, *const c_void, usize); 2] = [
-            (Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (&raw const bytes).cast(), size_of::<u64>()),
-            (Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, (&raw const reductions).cast(), size_of::<u32>()),
-        ];
-        for (attribute, value, size) in told {
-            #[allow(unsafe_code)]
-            // SAFETY: the preference is alive, and the values live and have the sizes that are given.
-            unsafe { result::set_matmul_pref_attribute(preference.0, attribute, value, size) }
-                .map_err(failed("describing a preference"))?;
-        }
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(WORKSPACE_BYTES as u64))?;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTIONS)?;
         #[allow(unsafe_code)]
         // SAFETY: all objects are alive and describe the product that is to be run.
         let advice = unsafe {

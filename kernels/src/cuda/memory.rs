@@ -7,6 +7,7 @@ use super::driver::Driver;
 use crate::batch::PAGE_TOKENS;
 use crate::cpu::panel::Level;
 use crate::cpu::unpack::unpack;
+use crate::host::HostBytes;
 use crate::ops::{CacheShape, OpsError, expect_equal};
 use crate::stored::{Dtype, Stored};
 use half::bf16;
@@ -225,10 +226,10 @@ impl<D: Driver> CardCache<D> {
         Ok(self.address + (layer * self.layer_values() * VALUE_BYTES) as u64)
     }
 
-    pub(super) fn save(&self, driver: &D, pages: &[u32]) -> Result<Vec<u8>, OpsError> {
+    pub(super) fn save(&self, driver: &D, pages: &[u32]) -> Result<HostBytes, OpsError> {
         self.expect_pages(pages)?;
         let size = self.page_bytes();
-        let mut bytes = vec![0; pages.len() * size];
+        let mut bytes = driver.host(pages.len() * size);
         if size > 0 {
             for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(size)) {
                 driver.download(&self.memory, *page as usize * size, bytes)?;

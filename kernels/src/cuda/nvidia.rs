@@ -11,7 +11,9 @@ use super::error::CardError;
 use super::gemm::Products;
 use super::gemm_gradient::GradientProducts;
 use super::group::{Connection, Seat};
+use super::pinned::Pool;
 use super::source::Unit;
+use crate::host::HostBytes;
 use crate::ops::OpsError;
 use cudarc::driver::sys::{CUfunction_attribute_enum, cudaError_enum};
 use cudarc::driver::{
@@ -42,6 +44,7 @@ pub struct Nvidia {
     products: Products,
     /// Made when first asked for: only training needs them.
     gradient_products: RefCell<Option<GradientProducts>>,
+    pinned: Pool,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
     kept: Option<PathBuf>,
@@ -71,7 +74,7 @@ impl Card<Nvidia> {
     /// # Errors
     /// As [`Card::open`]; ranks that do not meet.
     pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
-        Self::new(Nvidia::open(ordinal, kept)?.join(seat)?)
+        Self::new(Nvidia::open_rank(ordinal, kept, seat)?)
     }
 }
 
@@ -89,6 +92,25 @@ impl Nvidia {
     /// # Errors
     /// No such card, or a missing library.
     pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
+        // A context of its own: after a failure it is destroyed with all that it held, and a new one works.
+        Self::open_in(kept, || CudaContext::new_non_primary(ordinal, 0))
+    }
+
+    /// Opens a card by its number, as one rank of a group; returns when all ranks have, each on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Nvidia::open`]; ranks that do not meet.
+    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, CardError> {
+        // NCCL's own threads use the card's primary context.
+        let mut card = Self::open_in(kept, || CudaContext::new(ordinal))?;
+        card.group = Some((Connection::new(&card.stream, seat)?, seat.ranks));
+        Ok(card)
+    }
+
+    fn open_in(
+        kept: Option<PathBuf>,
+        context: impl FnOnce() -> Result<Arc<CudaContext>, DriverError>,
+    ) -> Result<Self, CardError> {
         #[allow(unsafe_code)]
         // SAFETY: as in `count`, for both libraries.
         let (driver, products) = unsafe { (sys::is_culib_present(), cudarc::cublaslt::sys::is_culib_present()) };
@@ -99,7 +121,7 @@ impl Nvidia {
             let package = "CUDA 13 or its wheel nvidia-cublas";
             return Err(CardError::Library { library: "libcublasLt", package });
         }
-        let context = CudaContext::new(ordinal).map_err(failed("opening a card"))?;
+        let context = context().map_err(failed("opening a card"))?;
         #[allow(unsafe_code)]
         // SAFETY: nothing is allocated yet, and all memory is made, used and given back on the one stream below.
         unsafe {
@@ -114,6 +136,7 @@ impl Nvidia {
             stream,
             begins_early: major >= 9,
             group: None,
+            pinned: Pool::default(),
             arch,
             kept,
             is_recording: Cell::new(false),
@@ -121,16 +144,6 @@ impl Nvidia {
             products,
             gradient_products: RefCell::default(),
         })
-    }
-
-    /// Takes a seat in a group; returns when all ranks have, each on a thread of its own.
-    ///
-    /// # Errors
-    /// A missing library, or ranks that do not meet.
-    pub fn join(mut self, seat: Seat) -> Result<Self, CardError> {
-        self.bind()?;
-        self.group = Some((Connection::new(&self.stream, seat)?, seat.ranks));
-        Ok(self)
     }
 
     /// Bytes of memory that are free, and all there are.
@@ -255,6 +268,10 @@ impl Driver for Nvidia {
         self.wait()?;
         self.stream.memcpy_dtoh(&piece, bytes).map_err(failed("copying from the card"))?;
         Ok(self.stream.synchronize().map_err(failed("waiting for the card"))?)
+    }
+
+    fn host(&self, bytes: usize) -> HostBytes {
+        self.pinned.take(&self.context, bytes)
     }
 
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<CudaFunction, OpsError> {

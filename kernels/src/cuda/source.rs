@@ -2,6 +2,7 @@
 //!
 //! It refuses to know compilers and cards.
 
+use super::linear::Form;
 use super::plan::{SPLIT_TOKENS, TILE_WARPS};
 
 /// What only a card has; an emulator puts its own in this place.
@@ -52,6 +53,22 @@ impl Unit {
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
+    /// Products of up to 64 rows.
+    pub fn linear(form: Form) -> Self {
+        match form {
+            Form::Few { row_tiles, stages } => {
+                let defines = vec![("ROW_TILES", row_tiles as u32), ("STAGES", stages as u32)];
+                Self { file: "linear.cu", text: include_str!("linear.cu"), defines, kernels: &["linear"] }
+            }
+            Form::Wide { row_tiles, stages, splits } => {
+                let values = [row_tiles, stages, splits].map(|value| value as u32);
+                let defines = ["ROW_TILES", "STAGES", "SPLITS"].into_iter().zip(values).collect();
+                let text = concat!(include_str!("sums.cu"), "\n", include_str!("linear_wide.cu"));
+                Self { file: "linear_wide.cu", text, defines, kernels: &["linear_wide"] }
+            }
+        }
+    }
+
     /// A kernel that fails.
     pub fn fault() -> Self {
         Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
@@ -79,8 +96,10 @@ mod tests {
 
     #[test]
     fn a_unit_names_exactly_its_kernels() {
-        let units =
-            [Unit::rows(), Unit::rotate(), Unit::plain(), Unit::decode(64, 2), Unit::prefill(64, 2), Unit::sample()];
+        let few = Unit::linear(Form::Few { row_tiles: 1, stages: 6 });
+        let wide = Unit::linear(Form::Wide { row_tiles: 8, stages: 4, splits: 1 });
+        let (decode, prefill) = (Unit::decode(64, 2), Unit::prefill(64, 2));
+        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few, wide];
         for unit in units {
             let found: Vec<&str> = unit
                 .text

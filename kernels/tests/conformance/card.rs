@@ -7,6 +7,7 @@
 
 use super::draws;
 use super::emulated::Emulated;
+use super::few;
 use super::{Dice, Precision, Story, attention, conforms};
 use half::bf16;
 use legwork_kernels::cuda::driver::Driver;
@@ -75,6 +76,23 @@ fn splits_and_tiles_are_attention_on_an_emulated_card() {
         splits_and_tiles(card, (10, 2, 64), &MIDDLE);
         splits_and_tiles(card, (16, 1, 64), &MIDDLE);
         splits_and_tiles(card, (1, 1, 64), &PIECES);
+    });
+}
+
+#[test]
+fn products_of_few_rows_are_sums_on_an_emulated_card() {
+    with_emulated(|card| {
+        few::products_of_few_rows_are_sums(card.driver(), &[2_568]);
+        few::a_product_is_the_same_each_time(card.driver(), &[[3, 64, 40], [16, 1_032, 40], [64, 2_056, 40]]);
+    });
+}
+
+#[test]
+fn products_of_few_rows_are_sums_on_a_card() {
+    with_card(|card| {
+        few::products_of_few_rows_are_sums(card.driver(), &[2_568, 9_728]);
+        let shapes = [[1, 2_560, 1_000], [8, 9_728, 640], [16, 4_096, 640], [33, 2_560, 640], [64, 9_728, 640]];
+        few::a_product_is_the_same_each_time(card.driver(), &shapes);
     });
 }
 

@@ -26,6 +26,10 @@ using std::min;
 struct alignas(16) uint4 {
     u32 x, y, z, w;
 };
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 struct alignas(8) float2 {
     float x, y;
 };
@@ -39,6 +43,7 @@ static Place threadIdx, blockIdx, blockDim;
 #define __shared__ static
 #define DEVICE static inline
 #define KERNEL(threads) static void
+#define CLUSTER_KERNEL(threads, blocks) KERNEL(threads)
 #define SHARED_BYTES(name) unsigned char* name = emulator::dynamic_shared
 
 namespace emulator {
@@ -261,6 +266,26 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
 }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
 
+// Blocks come one after the other, so there are none that see each other's shared memory.
+#define CLUSTERS false
+DEVICE void cluster_barrier() {}
+DEVICE float of_block(const float*, u32) { return NAN; }
+DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
+    static u32 last;
+    emulator::meet(emulator::block);
+    if (threadIdx.x == 0) {
+        bool of_first = first_count > 1 && ++*first == first_count;
+        bool of_second = second_count > 1 && ++*second == second_count;
+        if (of_first) *first = 0;
+        if (of_second) *second = 0;
+        last = of_first | of_second << 1;
+    }
+    emulator::meet(emulator::block);
+    return last;
+}
+DEVICE float of_others(const float* from) { return *from; }
+DEVICE float4 of_others(const float4* from) { return *from; }
+
 DEVICE void copy_now(const emulator::Copy& copy) {
     copy.real ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
 }
@@ -269,6 +294,7 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
     if (emulator::eager) copy_now(copy);
     else emulator::threads[emulator::current].open.push_back(copy);
 }
+DEVICE void start_weights(void* to, const void* from, bool real) { start_copy(to, from, real); }
 DEVICE void end_group() {
     emulator::Thread& thread = emulator::threads[emulator::current];
     thread.groups.push_back(std::move(thread.open));

@@ -2,10 +2,10 @@
 
 use super::super::{Ended, VerbError, output};
 use super::{token, until_told};
-use crate::assemble::{ServedEmbedder, ServedModel};
+use crate::assemble::{ServedEmbedder, ServedModel, with_kernels};
 use clap::{Args, ValueEnum};
 use legwork_actors::clock::Clock;
-use legwork_actors::local::{LocalEmbedder, LocalModel, LocalSettings, TemplateChoice};
+use legwork_actors::local::{Device, LocalEmbedder, LocalModel, LocalSettings, TemplateChoice};
 use legwork_edge::model_server::{ModelServerConfig, Reasoning, TextModel, bind};
 use legwork_model::{EmbedSettings, ModelFiles, ModelShape};
 use std::net::SocketAddr;
@@ -26,12 +26,15 @@ pub(super) struct ModelArgs {
     /// Another name that requests may give; may be given often.
     #[arg(long = "alias", value_name = "NAME")]
     aliases: Vec<String>,
+    /// Where it computes: cpu, cuda, cuda:1, cuda:0,1 (a replica on each) or cuda:all. An embedder computes on the processor.
+    #[arg(long, default_value_t)]
+    device: Device,
     /// Tokens of a sequence at most; the model's own context if that is less.
     #[arg(long, default_value_t = LocalSettings::default().context)]
     context: usize,
-    /// Mebibytes of the key-value cache.
-    #[arg(long, default_value_t = LocalSettings::default().cache_mib)]
-    cache_mib: usize,
+    /// Mebibytes of the key-value cache; else 2048 on the processor, and on a card what is free.
+    #[arg(long)]
+    cache_mib: Option<usize>,
     /// Requests that run at once.
     #[arg(long, default_value_t = LocalSettings::default().running_max)]
     running_max: usize,
@@ -62,7 +65,8 @@ enum Template {
 }
 
 pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
-    let settings = LocalSettings {
+    let settings = with_kernels(LocalSettings {
+        device: args.device.clone(),
         context: args.context,
         cache_mib: args.cache_mib,
         running_max: args.running_max,
@@ -74,7 +78,7 @@ pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
             Template::KeepThink => TemplateChoice::KeepThink,
         },
         ..LocalSettings::default()
-    };
+    });
     let config = ModelServerConfig {
         listen: args.listen,
         token: token(args.token_env.as_deref())?,
@@ -90,13 +94,18 @@ pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
         let embeds = files.sentence.is_some() || matches!(files.shape, ModelShape::Encoder(_));
         drop(files);
         let (text, served): (String, Arc<dyn TextModel>) = if embeds {
+            if args.device.is_cards() {
+                return Err(
+                    format!("{} embeds, which the processor does: leave --device out", args.path.display()).into()
+                );
+            }
             let embedder = LocalEmbedder::open(&args.path, EmbedSettings::default())?;
             let text = format!("{}: vectors of {} numbers", args.path.display(), embedder.dimension());
             (text, Arc::new(ServedEmbedder::new(embedder, args.aliases.clone(), &clock)))
         } else {
             let model = LocalModel::open(&args.path, settings, clock)?;
-            let limits = model.limits();
-            let text = format!("{}: context {}, {} pages of cache", model.name(), limits.context, limits.pages);
+            let (limits, pages, device) = (model.limits(), model.gauges().pages, &args.device);
+            let text = format!("{} on {device}: context {}, {pages} pages of cache", model.name(), limits.context);
             (text, Arc::new(ServedModel::new(model, args.aliases.clone(), &clock, args.seed)))
         };
         let server = bind(&config, vec![served])?;

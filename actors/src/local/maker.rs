@@ -1,0 +1,111 @@
+//! Makes an engine from a model's files: on the processor or on a card, the first time and after a death. It refuses to know
+//! who asks the engine.
+
+use super::device::Place;
+use super::memory::MemoryPlan;
+use super::opening::{self, LocalError, LocalSettings};
+use legwork_engine::{Decode, Engine, Speech};
+use legwork_kernels::Cpu;
+use legwork_model::{Decoder, DecoderConfig, DecoderSettings, Forward, ModelFiles, StreamDecoder, Tokenizer};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An engine over whatever computes.
+pub(super) type Local = Engine<Box<dyn Forward + Send>>;
+/// Makes one.
+pub(super) type Make = Box<dyn FnMut() -> Result<Local, LocalError> + Send>;
+
+/// What one engine is made of.
+pub(super) struct Maker {
+    pub(super) path: PathBuf,
+    pub(super) settings: LocalSettings,
+    pub(super) tokenizer: Tokenizer,
+    pub(super) place: Place,
+}
+
+impl Maker {
+    pub(super) fn make(&self) -> Result<Local, LocalError> {
+        let mut files = ModelFiles::open(&self.path)?;
+        let config = files.decoder()?.clone();
+        let model: Box<dyn Forward + Send> = match self.place {
+            Place::Processor => {
+                let plan = MemoryPlan::on_processor(&config, &self.settings)?;
+                let settings = self.laid_out(&plan, &config);
+                Box::new(Decoder::load(Cpu::new(), &config, &mut files.weights, settings)?)
+            }
+            Place::Card(number) => self.on_card(number, &config, &mut files)?,
+        };
+        let speech: Arc<dyn Speech> = Arc::new(Spoken(self.tokenizer.clone()));
+        Ok(Engine::new(model, Some(speech), opening::engine_limits(&self.settings))?)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(
+        &self,
+        number: usize,
+        config: &DecoderConfig,
+        files: &mut ModelFiles,
+    ) -> Result<Box<dyn Forward + Send>, LocalError> {
+        let failed = |error: legwork_kernels::OpsError| LocalError::Model(error.into());
+        let card = legwork_kernels::Cuda::open(number, self.settings.kernels.clone()).map_err(failed)?;
+        let (free, _) = card.driver().memory().map_err(|error| failed(error.into()))?;
+        let plan = MemoryPlan::on_card(config, &self.settings, free as u64)?;
+        let settings = self.laid_out(&plan, config);
+        Ok(Box::new(Decoder::load(card, config, &mut files.weights, settings)?))
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn on_card(
+        &self,
+        number: usize,
+        _config: &DecoderConfig,
+        _files: &mut ModelFiles,
+    ) -> Result<Box<dyn Forward + Send>, LocalError> {
+        Err(LocalError::BuiltWithoutCards { device: super::device::Device::Cards(vec![number]) })
+    }
+
+    /// Says where the memory goes, and gives what the decoder is told of it.
+    fn laid_out(&self, plan: &MemoryPlan, config: &DecoderConfig) -> DecoderSettings {
+        let model = opening::name_of(&self.path);
+        tracing::info!(%model, device = %self.place, %plan, "a model is loaded");
+        let context = config.context.min(self.settings.context);
+        if plan.tokens() < context {
+            let tokens = plan.tokens();
+            tracing::warn!(%model, device = %self.place, context, tokens, "the cache holds less than one whole context");
+        }
+        DecoderSettings { pages: plan.pages, rows_max: self.settings.step_rows(), context_max: self.settings.context }
+    }
+}
+
+/// Cards of NVIDIA here; none where the program was built without them.
+pub(super) fn cards() -> Option<usize> {
+    #[cfg(feature = "cuda")]
+    let cards = Some(legwork_kernels::cuda::Nvidia::count());
+    #[cfg(not(feature = "cuda"))]
+    let cards = None;
+    cards
+}
+
+/// The tokenizer as the engine hears it: control tokens are no text.
+struct Spoken(Tokenizer);
+
+struct Hearing {
+    decoder: Option<StreamDecoder>,
+}
+
+impl Speech for Spoken {
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(Hearing { decoder: Some(self.0.stream(true)) })
+    }
+}
+
+impl Decode for Hearing {
+    fn push(&mut self, id: u32) -> String {
+        // An id that the tokenizer does not know (padding rows of a vocabulary) has no text.
+        self.decoder.as_mut().and_then(|decoder| decoder.push(id).ok()).unwrap_or_default()
+    }
+
+    fn finish(&mut self) -> String {
+        self.decoder.take().map(StreamDecoder::finish).unwrap_or_default()
+    }
+}
