@@ -225,7 +225,9 @@ impl Lost {
     fn told(&self) -> String {
         match self {
             Lost::Panic => "the engine panicked; its requests are lost, ask again".to_owned(),
-            Lost::Device(failure) => format!("{failure}: what the engine held is lost, ask again"),
+            Lost::Device(failure) => {
+                format!("the engine's device failed and its requests are lost, ask again; it said: {failure}")
+            }
         }
     }
 }

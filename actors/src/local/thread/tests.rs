@@ -50,7 +50,7 @@ async fn all_of_the_failed_step_hear_it_and_who_had_not_begun_is_served() {
     let [second, third] = [2, 3].map(|id| submit(&thread, id, 9));
     go_on.send(()).unwrap();
     for heard in [first, second] {
-        heard.fails_with("ask again").await;
+        heard.fails_with("a kernel was told to fail").await;
     }
     is_all(third.to_the_end().await, 9);
 }
