@@ -32,6 +32,7 @@ fn units() -> Vec<Unit> {
             Unit::decode(dim, fast.heads),
             Unit::prefill(dim, fast.group),
             Unit::train_attend(dim, fast.group),
+            Unit::train_queries(dim, fast.group),
             Unit::train_keys(dim, fast.group),
         ];
         for unit in of_heads {

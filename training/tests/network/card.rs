@@ -14,13 +14,15 @@ use legwork_training::rank::{Rank, Update};
 use legwork_training::tensor::NamedTensor;
 use std::collections::BTreeMap;
 
-/// How far a loss may be off, of itself: logits are rounded once, each by up to 2^-8 of itself and to either side.
-const LOSS: f64 = 4e-3;
-/// How far a tensor's gradient may be off, of its length. A row is rounded some ten times a layer on either way, each time by
-/// about 2^-9.8 of its length at random, and what is behind a small gradient is a difference of larger ones.
-const GRADIENT: f64 = 3e-2;
+/// How far a loss may be off, of itself. Transformers' bf16 on models of these shapes is off by up to 3e-4 of f32's.
+const LOSS: f64 = 2e-3;
+/// The same after updates: AdamW divides a gradient by its own size, so that what rounding decides moves by the whole rate.
+const LOSS_AFTER: f64 = 1e-2;
+/// How far a tensor's gradient may be off, of its length. Transformers' bf16 is off by up to 0.027 (Qwen3's shape, a query norm)
+/// and 0.033 (Qwen2's, a query bias) of f32's, and what is here is rounded in the same places.
+const GRADIENT: f64 = 5e-2;
 /// And no nearer than this, over all: a comparison of something with itself would be.
-const LEAST: f64 = 1e-4;
+const LEAST: f64 = 1e-3;
 
 fn rounded(config: &DecoderConfig) -> Vec<NamedTensor> {
     let mut tensors = tiny::tensors(config, 3);
@@ -90,13 +92,13 @@ fn steps<B: Learn + Send>(ops: B) {
     let packs = some_packs(&config);
     let (mut card, mut cpu) = (rank(ops, &config), rank(Cpu::new(), &config));
     for step in 1..=3 {
-        let update = Update { rate: 3e-3, ..tiny::update(step) };
+        let update: Update = tiny::update(step);
         let (got, expected) = (card.step(&packs, &update).unwrap(), cpu.step(&packs, &update).unwrap());
-        assert!(got.updated && (got.loss - expected.loss).abs() <= LOSS * expected.loss, "{got:?}, {expected:?}");
+        assert!(got.updated && (got.loss - expected.loss).abs() <= LOSS_AFTER * expected.loss, "{got:?}, {expected:?}");
     }
     let before = tiny::read(&card, Part::Value);
     let (got, expected) = (card.evaluate(&packs).unwrap(), cpu.evaluate(&packs).unwrap());
-    assert!((got - expected).abs() <= LOSS * expected, "{got}, expected {expected}");
+    assert!((got - expected).abs() <= LOSS_AFTER * expected, "{got}, expected {expected}");
     assert_eq!(tiny::read(&card, Part::Value), before);
 }
 

@@ -5,7 +5,7 @@
 use super::param::{CardSums, SINGLE_BYTES};
 use super::plan::{key_tiles, reaches, tiles};
 use super::room::{Room, blocks, word};
-use super::units::KEY_WARPS;
+use super::units::{ATTEND_WARPS, KEY_WARPS};
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Driver, Shape};
 use crate::cuda::memory::{CardRows, Growing};
@@ -13,7 +13,7 @@ use crate::cuda::plan::{Fast, TILE_WARPS};
 use crate::cuda::source::Unit;
 use crate::ops::{Heads, OpsError};
 
-/// Packed rows of a step of the kernel that goes over keys.
+/// Keys of a step of the kernels that go over these, packed rows of a step of the one that goes over rows.
 const STEP_ROWS: usize = 64;
 
 /// The fast kernels of one shape of heads.
@@ -80,6 +80,12 @@ impl<D: Driver> Attended<'_, D> {
     }
 }
 
+/// Bytes of shared memory of the kernel forward: a tile's queries, and keys and values of two steps.
+fn shared_bytes_of_tile(fast: Fast) -> u32 {
+    ((32 * ATTEND_WARPS + 2 * 2 * STEP_ROWS) * fast.dim * size_of::<u16>()) as u32
+}
+
+/// Of the one that goes over keys: its own with their values, rows of two steps, and what is taken from their scores.
 fn shared_bytes_of_keys(fast: Fast) -> u32 {
     let values = 2 * 16 * KEY_WARPS * fast.dim + 2 * 2 * STEP_ROWS * fast.dim;
     (values * size_of::<u16>() + 2 * STEP_ROWS * 2 * SINGLE_BYTES) as u32
@@ -89,11 +95,12 @@ impl<D: Driver> Room<D> {
     /// The fast kernels of a shape of heads, compiled when first asked for.
     fn fastened(&mut self, driver: &D, fast: Fast) -> Result<&Fastened<D>, OpsError> {
         if !self.fast.contains_key(&fast) {
-            let (rows, keys) = (Unit::train_attend(fast.dim, fast.group), Unit::train_keys(fast.dim, fast.group));
+            let Fast { dim, group, .. } = fast;
+            let rows = Unit::train_attend(dim, group);
             let made = Fastened {
-                attend: driver.kernel(&rows, "attend", fast.shared_bytes())?,
-                back_queries: driver.kernel(&rows, "back_queries", fast.shared_bytes())?,
-                back_keys: driver.kernel(&keys, "back_keys", shared_bytes_of_keys(fast))?,
+                attend: driver.kernel(&rows, "attend", shared_bytes_of_tile(fast))?,
+                back_queries: driver.kernel(&Unit::train_queries(dim, group), "back_queries", fast.shared_bytes())?,
+                back_keys: driver.kernel(&Unit::train_keys(dim, group), "back_keys", shared_bytes_of_keys(fast))?,
             };
             self.fast.insert(fast, made);
         }
@@ -119,7 +126,8 @@ impl<D: Driver> Card<D> {
             #[allow(unsafe_code)]
             return unsafe { self.driver.launch(&room.kernels.attend_rows, shape, &args) };
         };
-        let shape = Shape { shared_bytes: fast.shared_bytes(), ..blocks([tiles, place.heads.kv], 32 * TILE_WARPS) };
+        let shape =
+            Shape { shared_bytes: shared_bytes_of_tile(fast), ..blocks([tiles, place.heads.kv], 32 * ATTEND_WARPS) };
         let args = [qkv, stride, Arg::Address(at[0]), query_heads, kv_heads, place.scale(), out, out_stride, lse];
         let kernels = room.fastened(&self.driver, fast)?;
         // SAFETY: as `attend` declares them; tiles are of these rows, and its shared memory is what the kernel was made with.

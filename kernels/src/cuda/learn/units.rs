@@ -5,6 +5,8 @@
 use crate::cuda::plan::TILE_WARPS;
 use crate::cuda::source::Unit;
 
+/// Warps of a block of attention forward, each with 32 packed rows: as many rows as a tile of [`TILE_WARPS`] has.
+pub const ATTEND_WARPS: usize = TILE_WARPS / 2;
 /// Warps of a block of the kernel that goes over keys, each with 16 of them: so that two blocks share a processor's memory.
 pub const KEY_WARPS: usize = 4;
 
@@ -38,11 +40,17 @@ impl Unit {
         Self { file: "train_plain.cu", text: include_str!("../train_plain.cu"), defines: Vec::new(), kernels }
     }
 
-    /// Attention within packed rows, and the gradient of queries, for `group` query heads of each key head.
+    /// Attention within packed rows, for `group` query heads of each key head.
     pub fn train_attend(dim: usize, group: usize) -> Self {
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", ATTEND_WARPS as u32)];
+        Self { file: "train_attend.cu", text: include_str!("../train_attend.cu"), defines, kernels: &["attend"] }
+    }
+
+    /// The gradient of queries.
+    pub fn train_queries(dim: usize, group: usize) -> Self {
         let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
-        let kernels = &["attend", "back_queries"];
-        Self { file: "train_attend.cu", text: include_str!("../train_attend.cu"), defines, kernels }
+        let kernels = &["back_queries"];
+        Self { file: "train_queries.cu", text: include_str!("../train_queries.cu"), defines, kernels }
     }
 
     /// The gradients of keys and values.
@@ -75,6 +83,7 @@ mod tests {
             Unit::train_rotate(),
             Unit::train_plain(),
             Unit::train_attend(64, 2),
+            Unit::train_queries(64, 2),
             Unit::train_keys(64, 2),
             Unit::train_loss(),
             Unit::train_update(),
