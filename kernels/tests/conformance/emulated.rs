@@ -25,6 +25,9 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// What stands behind each piece of memory, and must stand there when it is dropped.
 const FENCE: u8 = 0xa5;
 
+/// To a double and back.
+type Ways<T> = (fn(T) -> f64, fn(f64) -> T);
+
 /// The emulated card, which may write down what it is given to start.
 #[derive(Default)]
 pub(crate) struct Emulated {
@@ -62,7 +65,7 @@ impl Emulated {
         &self,
         reduce: Reduce,
         (address, count): (u64, usize),
-        (widen, narrow): (fn(T) -> f64, fn(f64) -> T),
+        (widen, narrow): Ways<T>,
     ) -> Result<(), OpsError> {
         let Some(member) = &self.member else { return Ok(()) };
         // SAFETY: the caller's duty.
@@ -274,13 +277,13 @@ impl Driver for Emulated {
     }
 
     unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
-        let ways: (fn(bf16) -> f64, fn(f64) -> bf16) = (bf16::to_f64, bf16::from_f64);
+        let ways: Ways<bf16> = (bf16::to_f64, bf16::from_f64);
         // SAFETY: the caller's duty.
         unsafe { self.combine(Reduce::Sum, (address, count), ways) }
     }
 
     unsafe fn combine_over_ranks(&self, how: Combine, address: u64, count: usize) -> Result<(), OpsError> {
-        let singles: (fn(f32) -> f64, fn(f64) -> f32) = (f64::from, |value| value as f32);
+        let singles: Ways<f32> = (f64::from, |value| value as f32);
         // SAFETY: the caller's duty.
         unsafe {
             match how {

@@ -12,6 +12,7 @@ use crate::cuda::memory::{CardRows, Growing};
 use crate::cuda::plan::{Fast, TILE_WARPS};
 use crate::cuda::source::Unit;
 use crate::ops::{Heads, OpsError};
+use std::collections::hash_map::Entry;
 
 /// Keys of a step of the kernels that go over these, packed rows of a step of the one that goes over rows.
 const STEP_ROWS: usize = 64;
@@ -94,17 +95,19 @@ fn shared_bytes_of_keys(fast: Fast) -> u32 {
 impl<D: Driver> Room<D> {
     /// The fast kernels of a shape of heads, compiled when first asked for.
     fn fastened(&mut self, driver: &D, fast: Fast) -> Result<&Fastened<D>, OpsError> {
-        if !self.fast.contains_key(&fast) {
-            let Fast { dim, group, .. } = fast;
-            let rows = Unit::train_attend(dim, group);
-            let made = Fastened {
-                attend: driver.kernel(&rows, "attend", shared_bytes_of_tile(fast))?,
-                back_queries: driver.kernel(&Unit::train_queries(dim, group), "back_queries", fast.shared_bytes())?,
-                back_keys: driver.kernel(&Unit::train_keys(dim, group), "back_keys", shared_bytes_of_keys(fast))?,
-            };
-            self.fast.insert(fast, made);
-        }
-        Ok(&self.fast[&fast])
+        let known = match self.fast.entry(fast) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let Fast { dim, group, .. } = fast;
+                let (rows, queries) = (Unit::train_attend(dim, group), Unit::train_queries(dim, group));
+                place.insert(Fastened {
+                    attend: driver.kernel(&rows, "attend", shared_bytes_of_tile(fast))?,
+                    back_queries: driver.kernel(&queries, "back_queries", fast.shared_bytes())?,
+                    back_keys: driver.kernel(&Unit::train_keys(dim, group), "back_keys", shared_bytes_of_keys(fast))?,
+                })
+            }
+        };
+        Ok(known)
     }
 }
 
