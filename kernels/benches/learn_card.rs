@@ -34,14 +34,16 @@ fn main() {
     );
     println!("{:<52} {:>10} {:>8} {:>9} {:>8}", "what", "µs", "GB/s", "TFLOP/s", "ceiling");
     let table = Table { card: &card, ceilings };
-    let parts: [(&str, fn(&Table<'_>)); 4] =
-        [("attention", attention), ("products", products), ("rows", rows), ("updates", updates)];
+    let parts: [Part; 4] = [("attention", attention), ("products", products), ("rows", rows), ("updates", updates)];
     for (name, run) in parts {
         if named.is_empty() || named.iter().any(|named| named == name) {
             run(&table);
         }
     }
 }
+
+/// Lines of the table, by the name that an argument gives them.
+type Part = (&'static str, fn(&Table<'_>));
 
 struct Table<'a> {
     card: &'a Cuda,
