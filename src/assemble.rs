@@ -2,16 +2,16 @@
 //! tokens, and the cast. It builds things and runs nothing.
 
 mod cast;
-mod kernels;
 mod library;
+mod machine;
 mod models;
 mod served;
 mod world;
 
 pub use cast::{assemble_cast, lines_digest, load_script};
-pub use kernels::with_kernels;
 pub use library::{LibraryParts, assemble_library, build_world_index};
 pub(crate) use library::{bm25_params, qdrant, query_prefix, search_settings};
+pub use machine::for_machine;
 pub use models::{
     Counters, Embedding, ModelParts, assemble_models, counters, embedder, local_embedding, prompt_encoder,
 };

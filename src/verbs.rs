@@ -60,6 +60,9 @@ pub enum Verb {
     Retrieve(retrieve::RetrieveArgs),
     /// Give an index vectors, from an embeddings endpoint or a file.
     Embed(embed::EmbedArgs),
+    /// Serve one model to the program that started this one, by its pipes.
+    #[command(hide = true, name = legwork_actors::local::PROCESS_VERB)]
+    ModelProcess,
     /// Fetch a model or a data set from the Hugging Face hub.
     Fetch(fetch::FetchArgs),
     /// Train a model on rows.
@@ -137,6 +140,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Index(args) => index::run(&args),
         Verb::Retrieve(args) => retrieve::run(&args),
         Verb::Embed(args) => embed::run(&args),
+        Verb::ModelProcess => model_process(),
         Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Train(args) => train::run(&args),
@@ -166,6 +170,12 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }
+}
+
+/// Serves a model to the program that started this one. Nothing else may write to its standard output.
+fn model_process() -> Result<Ended, VerbError> {
+    legwork_actors::local::serve_model_apart(std::io::stdin().lock(), std::io::stdout().lock())?;
+    Ok(Ended::Done)
 }
 
 /// Resolves a configuration from its flags and those of a verb.

@@ -127,7 +127,7 @@ const READERS: &[(&str, &[&str], &[&str])] = &[
         &["env::"],
         &[
             "endpoints/src/config.rs",
-            "src/assemble/kernels.rs",
+            "src/assemble/machine.rs",
             "src/assemble/library.rs",
             "src/doctor/look.rs",
             "src/doctor/look/machine.rs",

@@ -2,6 +2,7 @@
 //! and behind the worker of `legwork eval --model`. Where `.ci/fixtures` has not fetched it, each test says that it is skipped.
 //! They refuse to know whether an answer is right.
 
+mod apart;
 mod episodes;
 mod serving;
 mod wire;

@@ -4,6 +4,7 @@
 //!
 //! It refuses to know who asks: an episode through `Endpoint`, or a server.
 
+mod apart;
 mod device;
 #[cfg(test)]
 mod double;
@@ -12,7 +13,8 @@ mod endpoint;
 mod gauges;
 mod maker;
 mod memory;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(feature = "cuda")]
+#[cfg(test)]
 mod on_card;
 mod opening;
 mod replicas;
@@ -21,6 +23,7 @@ mod routing;
 mod tests;
 mod thread;
 
+pub use apart::serve as serve_model_apart;
 pub use device::{Device, DeviceError};
 pub use embedder::LocalEmbedder;
 pub use opening::{LocalError, LocalSettings, TemplateChoice};
@@ -43,7 +46,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// A model in this process.
+/// The first argument of a program that is started to serve one model to this process: it calls [`serve_model_apart`].
+pub const PROCESS_VERB: &str = "model-process";
+
+/// A model in this process, or in one of its own that ends with this.
 pub struct LocalModel {
     name: String,
     digest: String,

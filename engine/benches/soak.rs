@@ -1,12 +1,16 @@
 //! A soak of the engine over a real decoder: 64 mixed requests alive at all times, random cancels, deadlines, sessions, and
 //! a cache of 40 pages; `cargo bench -p legwork-engine --bench soak -- MODEL [MINUTES [SEED]]`. It prints what it checks and
-//! its figures, and ends with a code that is not zero when a check fails.
+//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED]]`
+//! runs the soak on a card.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
 
 #[path = "soak/alone.rs"]
 mod alone;
+#[cfg(feature = "cuda")]
+#[path = "soak/card.rs"]
+mod card;
 #[path = "soak/desk.rs"]
 mod desk;
 #[path = "soak/print.rs"]
@@ -54,6 +58,14 @@ fn main() -> ExitCode {
         println!("skipped: name a model, such as target/fixtures/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
         return ExitCode::SUCCESS;
     };
+    if path.starts_with("--card") {
+        #[cfg(feature = "cuda")]
+        return card::main(arguments, path == "--card-cpu");
+        #[cfg(not(feature = "cuda"))]
+        panic!(
+            "{path} needs the feature `cuda`: cargo bench -p legwork-engine --features cuda --bench soak -- --card MODEL"
+        );
+    }
     let minutes: f64 = arguments.next().map_or(5.0, |text| text.parse().unwrap());
     let seed: u64 = arguments.next().map_or(64, |text| text.parse().unwrap());
     let opened = Opened::at(path.as_ref());

@@ -7,6 +7,7 @@
 mod attention;
 mod backend;
 mod batch;
+mod boxes;
 mod compile;
 pub mod driver;
 mod error;

@@ -14,8 +14,8 @@ use legwork_kernels::cuda::{Arch, compile, compiler_version};
 const CAPABILITIES: [(i32, i32); 4] = [(8, 0), (9, 0), (10, 0), (10, 3)];
 /// Query heads, key heads and values of a head: Qwen3-4B, its quarter by tensor parallelism, SmolLM2-135M, Qwen2.5-0.5B.
 const HEADS: [(usize, usize, usize); 4] = [(32, 8, 128), (8, 2, 128), (9, 3, 64), (14, 2, 64)];
-/// Bytes of registers that a thread may keep in slow memory at most.
-const SPILLED_MAX_BYTES: u32 = 64;
+/// Bytes of registers that a thread may keep in slow memory at most: what decode keeps there is used once a tile.
+const SPILLED_MAX_BYTES: u32 = 96;
 
 fn units() -> Vec<Unit> {
     let mut units = vec![Unit::rows(), Unit::rotate(), Unit::plain(), Unit::sample()];
@@ -31,6 +31,7 @@ fn units() -> Vec<Unit> {
         let of_heads = [
             Unit::decode(dim, fast.heads),
             Unit::prefill(dim, fast.group),
+            Unit::prefill_hopper(dim, fast.group),
             Unit::train_attend(dim, fast.group),
             Unit::train_queries(dim, fast.group),
             Unit::train_keys(dim, fast.group),
@@ -41,11 +42,10 @@ fn units() -> Vec<Unit> {
             }
         }
     }
-    for rows in [1, 16, 32, MAX_ROWS] {
-        for outputs in [2_560, 6_144, 19_456] {
-            let shape = (0, 2_560);
-            let product =
-                Product { rows, inputs: 2_560, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
+    for rows in [1, 2, 8, MAX_ROWS] {
+        for (inputs, outputs) in [(2_560, 6_144), (2_560, 19_456), (4_096, 2_560), (9_728, 2_560)] {
+            let shape = (0, inputs);
+            let product = Product { rows, inputs, outputs, x: shape, weight: shape, bias: None, out: (0, outputs) };
             let unit = Unit::linear(Layout::of(&product).unwrap().form);
             if !units.contains(&unit) {
                 units.push(unit);
@@ -71,11 +71,15 @@ fn every_source_compiles_for_every_architecture_without_spilling() {
     for unit in units() {
         for (major, minor) in CAPABILITIES {
             let arch = Arch::of(major, minor).unwrap();
+            if unit.is_for_hopper() && !arch.is_hopper() {
+                continue;
+            }
             let compiled = compile(&unit, &arch, Some(kept.path())).unwrap();
             assert_eq!(&compiled.image[..4], b"\x7fELF", "{} for {}", unit.file, arch.name());
             let (mut compiled_kernels, mut kernel) = (Vec::new(), "");
             for line in compiled.log.lines() {
-                assert!(!line.contains("warning"), "{} for {}: {line}", unit.file, arch.name());
+                let worse = line.contains("warning") || line.contains("Performance Loss");
+                assert!(!worse, "{} for {}: {line}", unit.file, arch.name());
                 if let Some(name) = line.split("Compiling entry function '").nth(1) {
                     kernel = name.split('\'').next().unwrap_or_default();
                     compiled_kernels.push(kernel);

@@ -250,7 +250,8 @@ impl<B: Ops> Forward for Decoder<B> {
         logits: &mut Vec<f32>,
     ) -> Result<(), ModelError> {
         expect_equal("forward_and_draw", "rules", batch.wanted.len(), rules.len())?;
-        (next.clear(), logits.clear());
+        next.clear();
+        logits.clear();
         let (mut of_part, mut drawn, mut on_host) = (Vec::new(), Vec::new(), 0);
         self.in_parts(batch, |ops, rows, part| {
             let rules = &rules[part];

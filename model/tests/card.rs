@@ -157,6 +157,65 @@ fn steps_played_back_on_a_card_are_those_run() {
     }
 }
 
+/// Logits of the last token of one sequence as a step of its own, of three others beside it or none.
+fn last_beside<D: Driver>(
+    decoder: &mut Decoder<Card<D>>,
+    ids: &[u32],
+    pages: &[u32],
+    others: &[(usize, u32)],
+) -> Vec<f32> {
+    let vocabulary = decoder.limits().vocabulary;
+    let (mut batch, mut logits) = (Batch::default(), Vec::new());
+    for (past, page) in others {
+        batch.push(&ids[*past..=*past], *past, &[*page], true);
+    }
+    batch.push(&ids[ids.len() - 1..], ids.len() - 1, pages, true);
+    decoder.forward(&batch, &mut logits).unwrap();
+    logits.split_off(others.len() * vocabulary)
+}
+
+/// A page is what it is wherever it lies: a prefix that was computed before is read from other pages than it was written to,
+/// through the host, and gives the same bits; who else is in the step changes no more than rounding.
+fn what_was_computed_is_the_same_elsewhere<D: Driver>(card: impl Fn() -> Card<D>) {
+    for family in ["qwen3", "qwen2", "llama"] {
+        let folder = goldens().join(format!("tiny-{family}"));
+        let golden = numbers(&read(&folder.join("golden.json"))["ids"]);
+        let ids: Vec<u32> = golden.into_iter().map(|id| id as u32).take(PAGE_TOKENS + 9).collect();
+        let mut decoder = open(card(), &folder);
+        let mut ignored = Vec::new();
+        let mut batch = Batch::default();
+        batch.push(&ids[..ids.len() - 1], 0, &[3, 0], false);
+        let others = [(5, 8), (PAGE_TOKENS - 1, 9), (1, 10)];
+        others.iter().for_each(|(past, page)| batch.push(&ids[..*past], 0, &[*page], false));
+        decoder.forward(&batch, &mut ignored).unwrap();
+        let stayed = last_beside(&mut decoder, &ids, &[3, 0], &[]);
+        let saved = decoder.save_pages(&[3, 0]).unwrap();
+        decoder.load_pages(&[7, 2], &saved).unwrap();
+        let moved = last_beside(&mut decoder, &ids, &[7, 2], &[]);
+        assert!(stayed == moved, "{family}: pages that were saved and loaded elsewhere give other logits");
+        let beside = last_beside(&mut decoder, &ids, &[7, 2], &others);
+        let wide = |row: &[f32]| row.iter().map(|logit| f64::from(*logit)).collect::<Vec<_>>();
+        let between = divergence(&wide(&stayed), &wide(&beside));
+        assert!(between <= LAYOUTS_KL_MAX, "{family}: {between} beside others");
+    }
+}
+
+#[test]
+fn what_was_computed_on_an_emulated_card_is_the_same_elsewhere() {
+    match Emulated::find() {
+        Some(_) => what_was_computed_is_the_same_elsewhere(|| Card::new(Emulated::default()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
+#[test]
+fn what_was_computed_on_a_card_is_the_same_elsewhere() {
+    match Nvidia::count() {
+        0 => eprintln!("skipped: there is no card here"),
+        _ => what_was_computed_is_the_same_elsewhere(|| Cuda::open(0, None).unwrap()),
+    }
+}
+
 #[test]
 fn two_cards_are_one_model() {
     if Nvidia::count() < 2 {

@@ -1,6 +1,6 @@
 //! Models behind routes, token counters and the embedder, by their settings.
 
-use super::{AssembleError, LoadedWorld, with_kernels};
+use super::{AssembleError, LoadedWorld, for_machine};
 use crate::config::{EmbedderSettings, LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
 use legwork_actors::clock::Clock;
 use legwork_actors::inference::Routes;
@@ -64,7 +64,7 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                 let known = opened.iter().find(|(settings, _)| settings == &**of).map(|(_, model)| Arc::clone(model));
                 let model = match known {
                     Some(model) => model,
-                    None => LocalModel::open(&of.local, with_kernels(of.engine.clone()), Clock::system())?,
+                    None => LocalModel::open(&of.local, for_machine(of.engine.clone()), Clock::system())?,
                 };
                 opened.push(((**of).clone(), Arc::clone(&model)));
                 local.insert(*route, Arc::clone(&model));

@@ -129,7 +129,13 @@ impl EvalArgs {
 }
 
 pub(super) fn run(args: EvalArgs) -> Result<Ended, VerbError> {
-    let settings = Settings::read(&resolve(&args.config, args.own_flags())?)?;
+    let resolved = resolve(&args.config, args.own_flags())?;
+    if args.device.is_some() && resolved.value("models.worker.local").is_empty() {
+        return Err(
+            "--device: the worker's model is not in this process; name one by --model or models.worker.local".into()
+        );
+    }
+    let settings = Settings::read(&resolved)?;
     let place = match (&args.resume, &args.run) {
         (Some(folder), _) if folder.as_os_str().is_empty() => Place::Resume(latest(&settings.run.folder)?),
         (Some(folder), _) => Place::Resume(folder.clone()),

@@ -37,10 +37,15 @@ pub(super) struct Answer {
 impl Server {
     /// Starts one of its own, if the model is there.
     pub(super) fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts one of its own with flags.
+    pub(super) fn start_with(flags: &[&str]) -> Option<Self> {
         let place = Place::new();
         let context = CONTEXT.to_string();
         let listen = ["--listen", "127.0.0.1:0", "--context", &context, "--cache-mib", "512", "--alias", "small"];
-        let running = place.start(&[&["serve", "model", model()?][..], &listen].concat());
+        let running = place.start(&[&["serve", "model", model()?][..], &listen, flags].concat());
         running.must_say("Ctrl-C ends it");
         let said = running.said();
         let (_, rest) = said.split_once("http://").unwrap();

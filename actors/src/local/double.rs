@@ -150,7 +150,7 @@ pub(super) fn command((request, speaker, listener): (Request, Speaker, Listener)
 
 impl Listener {
     /// Tokens until the end, and the end; none if nothing is heard any more.
-    pub(super) async fn to_the_end(mut self) -> (Vec<u32>, Option<Reason>) {
+    pub(super) async fn whole(mut self) -> (Vec<u32>, Option<Reason>) {
         let mut ids = Vec::new();
         loop {
             match tokio::time::timeout(HANG, self.0.recv()).await.expect("an answer hangs") {
@@ -172,7 +172,7 @@ impl Listener {
 
     /// Whatever comes, until the end, fails with these words.
     pub(super) async fn fails_with(self, words: &str) {
-        match self.to_the_end().await {
+        match self.whole().await {
             (_, Some(Reason::Failed(why))) => assert!(why.contains(words), "{why}"),
             other => panic!("expected a failure, heard {other:?}"),
         }

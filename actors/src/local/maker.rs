@@ -1,13 +1,14 @@
 //! Makes an engine from a model's files: on the processor or on a card, the first time and after a death. It refuses to know
 //! who asks the engine.
 
+use super::apart::Apart;
 use super::device::Place;
 use super::memory::MemoryPlan;
 use super::opening::{self, LocalError, LocalSettings};
 use legwork_engine::{Decode, Engine, Speech};
 use legwork_kernels::Cpu;
 use legwork_model::{Decoder, DecoderConfig, DecoderSettings, Forward, ModelFiles, StreamDecoder, Tokenizer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An engine over whatever computes.
@@ -25,50 +26,65 @@ pub(super) struct Maker {
 
 impl Maker {
     pub(super) fn make(&self) -> Result<Local, LocalError> {
-        let mut files = ModelFiles::open(&self.path)?;
-        let config = files.decoder()?.clone();
-        let model: Box<dyn Forward + Send> = match self.place {
-            Place::Processor => {
-                let plan = MemoryPlan::on_processor(&config, &self.settings)?;
-                let settings = self.laid_out(&plan, &config);
-                Box::new(Decoder::load(Cpu::new(), &config, &mut files.weights, settings)?)
+        let model: Box<dyn Forward + Send> = match &self.settings.program {
+            Some(program) if self.settings.is_apart() => {
+                Box::new(Apart::start(program, &self.path, &self.settings, self.place)?)
             }
-            Place::Card(number) => self.on_card(number, &config, &mut files)?,
+            _ => model(&self.path, &self.settings, self.place)?,
         };
         let speech: Arc<dyn Speech> = Arc::new(Spoken(self.tokenizer.clone()));
         Ok(Engine::new(model, Some(speech), opening::engine_limits(&self.settings))?)
     }
+}
 
+/// Loads a model's weights to where it computes, in this process.
+pub(super) fn model(
+    path: &Path,
+    settings: &LocalSettings,
+    place: Place,
+) -> Result<Box<dyn Forward + Send>, LocalError> {
+    let mut files = ModelFiles::open(path)?;
+    let config = files.decoder()?.clone();
+    let loading = Loading { path, settings, place, config: &config };
+    match place {
+        Place::Processor => {
+            let plan = MemoryPlan::on_processor(&config, settings)?;
+            let laid_out = loading.laid_out(&plan);
+            Ok(Box::new(Decoder::load(Cpu::new(), &config, &mut files.weights, laid_out)?))
+        }
+        Place::Card(number) => loading.on_card(number, &mut files),
+    }
+}
+
+/// What is loaded, and where to.
+struct Loading<'a> {
+    path: &'a Path,
+    settings: &'a LocalSettings,
+    place: Place,
+    config: &'a DecoderConfig,
+}
+
+impl Loading<'_> {
     #[cfg(feature = "cuda")]
-    fn on_card(
-        &self,
-        number: usize,
-        config: &DecoderConfig,
-        files: &mut ModelFiles,
-    ) -> Result<Box<dyn Forward + Send>, LocalError> {
+    fn on_card(&self, number: usize, files: &mut ModelFiles) -> Result<Box<dyn Forward + Send>, LocalError> {
         let failed = |error: legwork_kernels::OpsError| LocalError::Model(error.into());
         let card = legwork_kernels::Cuda::open(number, self.settings.kernels.clone()).map_err(failed)?;
         let (free, _) = card.driver().memory().map_err(|error| failed(error.into()))?;
-        let plan = MemoryPlan::on_card(config, &self.settings, free as u64)?;
-        let settings = self.laid_out(&plan, config);
-        Ok(Box::new(Decoder::load(card, config, &mut files.weights, settings)?))
+        let plan = MemoryPlan::on_card(self.config, self.settings, free as u64)?;
+        let laid_out = self.laid_out(&plan);
+        Ok(Box::new(Decoder::load(card, self.config, &mut files.weights, laid_out)?))
     }
 
     #[cfg(not(feature = "cuda"))]
-    fn on_card(
-        &self,
-        number: usize,
-        _config: &DecoderConfig,
-        _files: &mut ModelFiles,
-    ) -> Result<Box<dyn Forward + Send>, LocalError> {
+    fn on_card(&self, number: usize, _files: &mut ModelFiles) -> Result<Box<dyn Forward + Send>, LocalError> {
         Err(LocalError::BuiltWithoutCards { device: super::device::Device::Cards(vec![number]) })
     }
 
     /// Says where the memory goes, and gives what the decoder is told of it.
-    fn laid_out(&self, plan: &MemoryPlan, config: &DecoderConfig) -> DecoderSettings {
-        let model = opening::name_of(&self.path);
+    fn laid_out(&self, plan: &MemoryPlan) -> DecoderSettings {
+        let model = opening::name_of(self.path);
         tracing::info!(%model, device = %self.place, %plan, "a model is loaded");
-        let context = config.context.min(self.settings.context);
+        let context = self.config.context.min(self.settings.context);
         if plan.tokens() < context {
             let tokens = plan.tokens();
             tracing::warn!(%model, device = %self.place, context, tokens, "the cache holds less than one whole context");

@@ -1,19 +1,15 @@
-//! Models in this process on real cards, where there are any: what they say beside what the processor says, and that an engine
-//! gets over a card that fails under it. They refuse to know how fast that is.
+//! Models in this process on real cards, where there are any: what they say beside what the processor says, that replicas share
+//! their sessions, and that what an engine held is free again. They refuse to know how fast that is, and let no card fail:
+//! after that the driver serves its process no more.
 
 use super::device::Place;
-use super::double::{ask, command};
-use super::maker::{Make, Maker, cards};
-use super::thread::EngineThread;
+use super::maker::{Maker, cards};
 use super::*;
-use legwork_engine::{Engine, EngineLimits, Reason};
-use legwork_kernels::{Batch, Cuda, DrawRules, HostBytes};
-use legwork_model::{Decoder, DecoderSettings, Forward, ModelFiles, Next};
+use legwork_engine::Reason;
+use legwork_kernels::Cuda;
+use legwork_model::Forward;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-
-const STEP_MAX_MS: u64 = 30_000;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3")
@@ -98,97 +94,6 @@ async fn replicas_on_all_cards_share_the_sessions() {
     eprintln!("{:?}", each.iter().map(|one| (&one.device, one.gauges.finished)).collect::<Vec<_>>());
     assert!(each.iter().all(|one| one.gauges.finished >= 2 && one.trouble.is_none()), "{each:?}");
     assert!(each.iter().all(|one| one.gauges.prefix_hit_tokens > 0), "a second turn finds its pages: {each:?}");
-}
-
-/// A decoder on a card that makes the card fail before one of its steps, once.
-struct Failing {
-    decoder: Decoder<Cuda>,
-    steps_left: usize,
-    has_failed: Arc<AtomicBool>,
-}
-
-impl Failing {
-    fn count_down(&mut self) {
-        if self.steps_left == 0 && !self.has_failed.swap(true, Ordering::SeqCst) {
-            // Whoever uses the card next hears of it.
-            let _ = self.decoder.ops().driver().inject_failure();
-        }
-        self.steps_left = self.steps_left.saturating_sub(1);
-    }
-}
-
-impl Forward for Failing {
-    fn limits(&self) -> ModelLimits {
-        self.decoder.limits()
-    }
-
-    fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), ModelError> {
-        self.count_down();
-        self.decoder.forward(batch, logits)
-    }
-
-    fn forward_and_draw(
-        &mut self,
-        batch: &Batch,
-        rules: &[Option<DrawRules>],
-        next: &mut Vec<Next>,
-        logits: &mut Vec<f32>,
-    ) -> Result<(), ModelError> {
-        self.count_down();
-        self.decoder.forward_and_draw(batch, rules, next, logits)
-    }
-
-    fn save_pages(&mut self, pages: &[u32]) -> Result<HostBytes, ModelError> {
-        self.decoder.save_pages(pages)
-    }
-
-    fn load_pages(&mut self, pages: &[u32], bytes: &[u8]) -> Result<(), ModelError> {
-        self.decoder.load_pages(pages, bytes)
-    }
-}
-
-#[tokio::test]
-async fn an_engine_gets_over_a_card_that_fails_and_nobody_who_waits_is_lost() {
-    if !are_there(1) {
-        return;
-    }
-    let has_failed = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&has_failed);
-    let make: Make = Box::new(move || {
-        let mut files = ModelFiles::open(&golden())?;
-        let config = files.decoder()?.clone();
-        let card = Cuda::open(0, kernels()).map_err(ModelError::from)?;
-        let settings = DecoderSettings { pages: 64, rows_max: 256, context_max: 300 };
-        let decoder = Decoder::load(card, &config, &mut files.weights, settings)?;
-        let failing: Box<dyn Forward + Send> =
-            Box::new(Failing { decoder, steps_left: 5, has_failed: Arc::clone(&has_failed) });
-        Ok(Engine::new(failing, None, EngineLimits { running_max: 4, ..EngineLimits::default() })?)
-    });
-    let thread = EngineThread::start("cuda:0".to_owned(), make, STEP_MAX_MS, Clock::system()).unwrap();
-    let (thread, _) = thread.wait().unwrap();
-    let submit = |id| {
-        let (command, listener) = command(ask(id, None, 40));
-        assert!(matches!(thread.submit(command), Ok(Ok(()))));
-        listener
-    };
-    let all: Vec<_> = (0..12).map(submit).collect();
-    let (mut whole, mut failed) = (0, 0);
-    for listener in all {
-        match listener.to_the_end().await {
-            (ids, Some(Reason::Length)) => whole += usize::from(ids.len() == 40),
-            (_, Some(Reason::Failed(why))) => {
-                eprintln!("heard: {why}");
-                failed += 1;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(seen.load(Ordering::SeqCst), "the card was made to fail");
-    assert!((1..=4).contains(&failed) && whole == 12 - failed, "{whole} whole, {failed} failed");
-    assert_eq!((thread.restarts(), thread.health(0)), (1, Ok(())));
-    // The card is a whole one again.
-    let again = submit(100).to_the_end().await;
-    assert_eq!((again.0.len(), again.1), (40, Some(Reason::Length)));
 }
 
 #[test]

@@ -47,12 +47,24 @@ pub struct LocalSettings {
     /// The folder that keeps kernels once they are compiled for a card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<PathBuf>,
+    /// Whether the model computes in a process of its own, which may end without harm to this one; by default on cards only,
+    /// since a card that failed is lost to the process that used it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<bool>,
+    /// The program that is started for it; without one the model stays in this process.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 impl LocalSettings {
     /// Rows of one step at most.
     pub fn step_rows(&self) -> usize {
         self.step_rows.unwrap_or(if self.device.is_cards() { CARD_STEP_ROWS } else { PROCESSOR_STEP_ROWS })
+    }
+
+    /// Whether the model is to have a process of its own.
+    pub fn is_apart(&self) -> bool {
+        self.apart.unwrap_or(self.device.is_cards())
     }
 
     /// Milliseconds after which a step is taken for one that hangs.
@@ -74,6 +86,8 @@ impl Default for LocalSettings {
             host_mib: 0,
             template: TemplateChoice::Own,
             kernels: None,
+            apart: None,
+            program: None,
         }
     }
 }
@@ -158,6 +172,9 @@ pub enum LocalError {
         /// How many there are.
         cards: usize,
     },
+    /// A model's own process.
+    #[error("the model's own process did not start: {0}")]
+    Process(String),
     /// The engine's thread.
     #[error("the engine's thread did not start: {0}")]
     Thread(String),

@@ -4,10 +4,12 @@
 use crate::Local;
 use crate::texts::Texts;
 use crate::traffic;
-use legwork_engine::{Decode, Drawn, Engine, EngineLimits, Output, Reason, Request, RequestId, Sampling, Speech};
+use legwork_engine::{
+    Decode, Drawn, Engine, EngineLimits, LOGPROBS_MAX, Output, Reason, Request, RequestId, Sampling, Speech,
+};
 use legwork_kernels::Cpu;
 use legwork_model::{
-    BpeParts, Decoder, DecoderSettings, ModelFiles, PreTokenizer, StreamDecoder, Tokenizer, TokenizerSource,
+    BpeParts, Decoder, DecoderSettings, Forward, ModelFiles, PreTokenizer, StreamDecoder, Tokenizer, TokenizerSource,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ pub(crate) const STEP_ROWS: usize = 128;
 const CONTEXT: usize = 512;
 /// Kernels of few and of many rows add in different orders, which was seen to move logits by 3e-5. A token may be another than alone only if it was, alone, among
 /// this many best and at most so much less probable than the best, as a difference of natural logarithms: so of logits.
-const RIVALS: u8 = 5;
+const RIVALS: u8 = LOGPROBS_MAX;
 pub(crate) const GAP_MAX: f32 = 2e-3;
 /// How far the logarithm of an equal token's probability may be from that alone.
 pub(crate) const SHIFT_MAX: f32 = 1e-3;
@@ -98,7 +100,7 @@ pub(crate) fn references(opened: &Opened, texts: &Texts) -> Vec<Answered> {
 }
 
 /// Asks an engine that has nothing else to do.
-pub(crate) fn ask(engine: &mut Local, prompt: Vec<u32>, sampling: Sampling) -> Answered {
+pub(crate) fn ask<M: Forward>(engine: &mut Engine<M>, prompt: Vec<u32>, sampling: Sampling) -> Answered {
     let sampling = Sampling { logprobs: Some(RIVALS), ..sampling };
     let (id, deadline_ms, session) = (RequestId(1), None, None);
     let request = Request { id, prompt: prompt.clone(), sampling: sampling.clone(), deadline_ms, session };

@@ -36,7 +36,7 @@ impl Room {
 }
 
 /// Least squares.
-fn course(points: &[(f64, f64)]) -> Course {
+pub(crate) fn course(points: &[(f64, f64)]) -> Course {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
     let (over, under) = points

@@ -105,6 +105,29 @@ fn a_failed_step_ends_its_batch_and_its_pages_serve_nobody_again() {
 }
 
 #[test]
+fn of_a_failed_device_whatever_was_not_drawn_from_is_taken_out_as_it_came_and_in_its_order() {
+    let mut limits = limits();
+    (limits.running_max, limits.step_rows) = (3, 100);
+    let mut desk = Desk::new(64, limits);
+    let all: Vec<_> = (1..=5).map(|id| ask(id, tokens(id, 150), 9)).collect();
+    all.iter().for_each(|request| desk.submit(request.clone()).unwrap());
+    // The first prompt takes two steps, the second is read half in the second; the third runs without rows, two wait.
+    (0..2).for_each(|_| drop(desk.step()));
+    assert_eq!(desk.got[&RequestId(1)].tokens.len(), 1);
+    desk.paper.0.borrow_mut().fails = true;
+    desk.step();
+    assert!(matches!(desk.reason_of(1), Reason::Failed(_)) && matches!(desk.reason_of(2), Reason::Failed(_)));
+    assert_eq!(desk.engine.take_undrawn(), all[2..], "the others, and nothing is left of them");
+    desk.check();
+    assert_eq!((desk.engine.gauges().pages_held, desk.engine.gauges().running + desk.engine.gauges().waiting), (0, 0));
+    for request in &all[2..] {
+        desk.submit(request.clone()).unwrap();
+    }
+    desk.drain(100);
+    desk.assert_right();
+}
+
+#[test]
 fn whoever_shares_a_page_with_a_failed_batch_without_being_in_it_begins_again() {
     let mut limits = limits();
     (limits.running_max, limits.step_rows) = (4, 100);

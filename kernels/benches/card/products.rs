@@ -6,7 +6,7 @@
 use super::{FFN, HIDDEN, Table, VOCABULARY};
 use legwork_kernels::cuda::Nvidia;
 use legwork_kernels::cuda::driver::{Driver, Product};
-use legwork_kernels::cuda::linear::{Few, Form, Layout};
+use legwork_kernels::cuda::linear::{Few, Layout};
 
 /// Name, outputs, inputs.
 const SHAPES: [(&str, usize, usize); 5] = [
@@ -101,36 +101,63 @@ pub(super) fn products(table: &Table<'_>) {
             }
             sets.line(table, "  by cuBLASLt", rows, |product| sets.by_library(product));
         }
-        for rows in [512, 8_192].into_iter().filter(|_| name != "head") {
+        for rows in [128, 512, 8_192].into_iter().filter(|_| name != "head") {
             let what = format!("{name}, {rows} rows by cuBLASLt");
             sets.line(table, &what, rows, |product| sets.by_library(product));
         }
     }
 }
 
-/// Layouts beside those that are chosen.
+/// The four products of a layer, one behind the other over many layers, by the library and in several layouts.
+pub(super) fn layers(table: &Table<'_>) {
+    let driver = table.card.driver();
+    let mut few = Few::new();
+    let all: Vec<Sets<'_>> =
+        SHAPES[..4].iter().map(|(_, outputs, inputs)| Sets::new(driver, *outputs, *inputs, 64)).collect();
+    for rows in [1, 2, 4, 8, 16] {
+        let mut line = |what: &str, layout: &dyn Fn(&Product) -> Option<Layout>| {
+            let (mut bytes, mut set) = (0, 0);
+            for sets in &all {
+                bytes += 2 * (sets.outputs * sets.inputs + rows * (sets.inputs + sets.outputs));
+            }
+            table.line(&format!("a layer, {rows} rows, {what}"), bytes as f64, 0.0, || {
+                for sets in &all {
+                    let product = sets.product(rows, set);
+                    match layout(&product) {
+                        Some(layout) => sets.by_us(&mut few, &product, layout),
+                        None => sets.by_library(&product),
+                    }
+                }
+                set += 1;
+            });
+        };
+        line("by cuBLASLt", &|_| None);
+        line("as chosen", &Layout::of);
+        line("tiles", &Layout::tiles);
+        line("tiles of few outputs", &|product| Layout::tiles(product).filter(|_| product.outputs <= 4_096));
+        if rows <= 2 {
+            for blocks in [132, 264, 396, 528] {
+                line(&format!("vectors on {blocks} blocks"), &|product| Layout::vector(product, blocks));
+            }
+        }
+    }
+}
+
+/// Layouts of vectors beside those that are chosen.
 pub(super) fn layouts(table: &Table<'_>) {
     let driver = table.card.driver();
     let mut few = Few::new();
     for (name, outputs, inputs) in SHAPES {
         let sets = Sets::new(driver, outputs, inputs, 64);
-        for rows in [1_usize, 8, 16] {
-            for (stages, blocks) in [(3, 132), (4, 132), (5, 132), (4, 264), (3, 264)] {
-                let form = Form::Few { row_tiles: rows.div_ceil(8), stages };
-                let what = format!("{name}, {rows} rows, {stages} stages, {blocks} blocks");
-                sets.line(table, &what, rows, |product| sets.by_us(&mut few, product, Layout { form, blocks }));
+        for rows in [1, 2] {
+            for blocks in [132, 264, 396, 528] {
+                sets.line(table, &format!("{name}, {rows} rows on {blocks} blocks"), rows, |product| {
+                    sets.by_us(&mut few, product, Layout::vector(product, blocks).unwrap());
+                });
             }
-        }
-        for rows in [16_usize, 32, 64] {
-            for (stages, splits) in [(3, 1), (4, 1), (3, 2), (4, 2), (3, 4), (4, 4), (3, 8), (4, 8)] {
-                let blocks = outputs.div_ceil(128);
-                if splits > 1 && blocks * splits > 400 {
-                    continue;
-                }
-                let form = Form::Wide { row_tiles: rows.div_ceil(8), stages, splits };
-                let what = format!("{name}, {rows} rows, wide, {stages} stages, {splits} parts");
-                sets.line(table, &what, rows, |product| sets.by_us(&mut few, product, Layout { form, blocks }));
-            }
+            sets.line(table, &format!("{name}, {rows} rows, tiles"), rows, |product| {
+                sets.by_us(&mut few, product, Layout::tiles(product).unwrap());
+            });
         }
     }
 }

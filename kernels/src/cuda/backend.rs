@@ -21,6 +21,8 @@ use std::collections::HashMap;
 
 /// Threads of a block of the kernels that take whole rows.
 const ROW_THREADS_MAX: usize = 1024;
+/// Rows from which on those of a batch keep a card busy: a block takes a whole one, so that its angles are read once.
+const MANY_ROWS: usize = 1024;
 /// Threads of a block of the other kernels.
 const THREADS: u32 = 256;
 
@@ -46,6 +48,7 @@ pub(super) struct Kernels<D: Driver> {
     normalize: D::Kernel,
     angles: D::Kernel,
     rotate_and_keep: D::Kernel,
+    rotate_and_keep_wide: D::Kernel,
     pub(super) attend_plain: D::Kernel,
 }
 
@@ -64,6 +67,7 @@ impl<D: Driver> Card<D> {
             normalize: driver.kernel(&rows, "normalize", 0)?,
             angles: driver.kernel(&rotate, "angles", 0)?,
             rotate_and_keep: driver.kernel(&rotate, "rotate_and_keep", 0)?,
+            rotate_and_keep_wide: driver.kernel(&rotate, "rotate_and_keep_wide", 0)?,
             attend_plain: driver.kernel(&Unit::plain(), "attend_plain", 0)?,
         };
         Ok(Self {
@@ -285,7 +289,14 @@ impl<D: Driver> Ops for Card<D> {
         }
         let (query, key, eps) = norms.map_or((0, 0, 0.0), |(query, key, eps)| (query.address, key.address, eps));
         let all_heads = (heads.query + 2 * heads.kv) as u32;
-        let shape = Shape { grid: [qkv.rows as u32, all_heads.div_ceil(4)], threads: 128, shared_bytes: 0 };
+        let is_wide = [64, 128].contains(&heads.dim);
+        let below = match is_wide {
+            true if qkv.rows >= MANY_ROWS => 1,
+            true => all_heads.div_ceil(128 / (heads.dim as u32 / 16)),
+            false => all_heads.div_ceil(4),
+        };
+        let shape = Shape { grid: [qkv.rows as u32, below], threads: 128, shared_bytes: 0 };
+        let kernel = if is_wide { &self.kernels.rotate_and_keep_wide } else { &self.kernels.rotate_and_keep };
         let args = [
             Arg::Address(qkv.address),
             Arg::Word(qkv.stride as u32),
@@ -301,11 +312,11 @@ impl<D: Driver> Ops for Card<D> {
             Arg::Address(layer),
             Arg::Long(cache.page_stride() as u64),
         ];
-        // SAFETY: as `rotate_and_keep` declares them; `prepare` checked shapes and pages and put a slot for each row there,
+        // SAFETY: as both kernels declare them; `prepare` checked shapes and pages and put a slot for each row there,
         // and `table` a pair of floats for each row and pair.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&self.kernels.rotate_and_keep, shape, &args)
+            self.driver.launch(kernel, shape, &args)
         }
     }
 
@@ -321,7 +332,8 @@ impl<D: Driver> Ops for Card<D> {
         expect_equal("attend", "width", heads.width(), out.width)?;
         let mut step = self.prepare("attend", qkv, heads, batch, cache)?;
         out.set_rows(qkv.rows)?;
-        let place = Place { qkv, heads, layer: cache.layer("attend", layer)?, page_stride: cache.page_stride(), out };
+        let (at, page_stride, boxes) = (cache.layer("attend", layer)?, cache.page_stride(), cache.boxes(layer));
+        let place = Place { qkv, heads, layer: at, page_stride, boxes, out };
         match step.fast {
             None => self.attend_plainly(&step, &place),
             Some(fast) => self.attend_fast(&mut step, &place, fast),

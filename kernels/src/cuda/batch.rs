@@ -5,7 +5,7 @@
 
 use super::driver::{Arg, Driver, Shape};
 use super::memory::Growing;
-use super::plan::{Fast, Plan};
+use super::plan::{Fast, Plan, decode_blocks};
 use crate::batch::{Batch, PAGE_TOKENS};
 use crate::ops::{Heads, OpsError, Rope};
 
@@ -27,6 +27,7 @@ pub(super) struct Step<D: Driver> {
     turned: Option<u64>,
     sums: Growing<D>,
     masses: Growing<D>,
+    tickets: Growing<D>,
 }
 
 /// Where its parts are.
@@ -38,8 +39,17 @@ pub(super) struct Places {
     pub(super) pages: u64,
     pub(super) splits: u64,
     pub(super) joined: u64,
+    pub(super) pieced: u64,
     pub(super) tiles: u64,
     pub(super) reaches: u64,
+}
+
+/// Where what is put together later is.
+#[derive(Clone, Copy)]
+pub(super) struct Partial {
+    pub(super) sums: u64,
+    pub(super) masses: u64,
+    pub(super) tickets: u64,
 }
 
 impl<D: Driver> Step<D> {
@@ -56,6 +66,7 @@ impl<D: Driver> Step<D> {
             turned: None,
             sums: Growing::new(),
             masses: Growing::new(),
+            tickets: Growing::new(),
         }
     }
 
@@ -84,7 +95,8 @@ impl<D: Driver> Step<D> {
             })
         }));
         let all_pages = part(&mut batch.pages.iter().copied());
-        let begins = self.plan.words(&mut words);
+        let blocks = decode_blocks(driver.multiprocessors(), self.fast.map_or(0, |fast| fast.parts));
+        let begins = self.plan.words(blocks as usize, &mut words);
         let base = self.words.put(driver, "a batch", &words)?;
         let at = |begin: usize| base + (begin * size_of::<u32>()) as u64;
         self.at = Places {
@@ -92,10 +104,11 @@ impl<D: Driver> Step<D> {
             positions: at(positions),
             slots: at(slots),
             pages: at(all_pages),
-            splits: at(begins[0]),
-            joined: at(begins[1]),
-            tiles: at(begins[2]),
-            reaches: at(begins[3]),
+            splits: at(begins.splits),
+            joined: at(begins.joined),
+            pieced: at(begins.pieced),
+            tiles: at(begins.tiles),
+            reaches: at(begins.reaches),
         };
         self.of = Some((batch.clone(), heads, pages));
         Ok(())
@@ -155,12 +168,11 @@ impl<D: Driver> Step<D> {
         Ok(())
     }
 
-    /// All addresses that kernels are given of a batch, and how many splits and rows to be joined their launches are for.
+    /// All addresses that kernels are given of a batch.
     pub(super) fn addresses(&self) -> Vec<u64> {
-        let Places { ids, positions, slots, pages, splits, joined, tiles, reaches } = self.at;
-        let counts = [self.plan.splits.len() as u64, self.plan.joined.len() as u64];
-        let rooms = [&self.table, &self.frequencies, &self.sums, &self.masses].map(Growing::now);
-        [&[ids, positions, slots, pages, splits, joined, tiles, reaches][..], &counts, &rooms].concat()
+        let Places { ids, positions, slots, pages, splits, joined, pieced, tiles, reaches } = self.at;
+        let rooms = [&self.table, &self.frequencies, &self.sums, &self.masses, &self.tickets].map(Growing::now);
+        [&[ids, positions, slots, pages, splits, joined, pieced, tiles, reaches][..], &rooms].concat()
     }
 
     /// Room for a table of the batch's rows.
@@ -169,12 +181,15 @@ impl<D: Driver> Step<D> {
         self.table.at_least(driver, "cosines and sines", rows * pairs * 2 * size_of::<f32>())
     }
 
-    /// Room for the sums and masses of splits.
-    pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<(u64, u64), OpsError> {
-        let slots = self.plan.slots() * heads.query;
-        let sums = self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?;
-        let masses = self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?;
-        Ok((sums, masses))
+    /// Room for the sums and masses of splits and pieces, and for the tickets of rows, which are zeros.
+    pub(super) fn partial(&mut self, driver: &D, heads: Heads) -> Result<Partial, OpsError> {
+        let parts = self.fast.map_or(0, |fast| fast.parts);
+        let slots = self.plan.slots * heads.query;
+        Ok(Partial {
+            sums: self.sums.at_least(driver, "sums of splits", slots * heads.dim * size_of::<f32>())?,
+            masses: self.masses.at_least(driver, "masses of splits", slots * 2 * size_of::<f32>())?,
+            tickets: self.tickets.at_least(driver, "tickets of rows", self.plan.rows * parts * size_of::<u32>())?,
+        })
     }
 }
 

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// The least capability that kernels compile for.
 const MAJOR_MIN: i32 = 8;
+/// The cards of capability 9.0, with what later ones lack.
+const HOPPER: &str = "sm_90a";
 /// Bytes of a digest.
 const DIGEST: usize = blake3::OUT_LEN;
 
@@ -27,9 +29,14 @@ impl Arch {
     pub fn of(major: i32, minor: i32) -> Result<Self, CardError> {
         match (major, minor) {
             _ if major < MAJOR_MIN => Err(CardError::TooOld { major, minor }),
-            (9, 0) => Ok(Self("sm_90a".to_owned())),
+            (9, 0) => Ok(Self(HOPPER.to_owned())),
             _ => Ok(Self(format!("sm_{major}{minor}"))),
         }
+    }
+
+    /// Whether it has the instructions that only Hopper has.
+    pub fn is_hopper(&self) -> bool {
+        self.0 == HOPPER
     }
 
     /// Its name.

@@ -7,7 +7,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+// The threads of a block, and how many blocks a multiprocessor should hold at least, where that matters.
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 // Blocks below one another, `blocks` of them, may read each other's shared memory where CLUSTERS is true.
 #if __CUDA_ARCH__ >= 900
 #define CLUSTER_KERNEL(threads, blocks) KERNEL(threads) __cluster_dims__(1, blocks, 1)
@@ -82,7 +83,38 @@ DEVICE void warp_barrier() { __syncwarp(); }
 DEVICE float from_lane_xor(float value, u32 mask) { return __shfl_xor_sync(EVERYONE, value, mask); }
 DEVICE u64 from_lane_xor(u64 value, u32 mask) { return __shfl_xor_sync(EVERYONE, value, mask); }
 DEVICE u64 from_lane_below(u64 value, u32 distance) { return __shfl_up_sync(EVERYONE, value, distance); }
+// Counts one more there, and tells how many were counted before. Whatever this thread's block has written before a barrier and this,
+// whoever counts later sees after it, by `of_others`.
+DEVICE u32 arrive(u32* counter) {
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+// The same among the threads of a block, for a counter in shared memory: what a warp's lanes have written before a warp's barrier
+// and this, whoever counts or looks later sees.
+DEVICE u32 arrive_in_block(u32* counter) {
+    u32 before, shared = (u32)__cvta_generic_to_shared(counter);
+    asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(shared) : "memory");
+    return before;
+}
+DEVICE u32 seen_in_block(u32* counter) {
+    u32 count, shared = (u32)__cvta_generic_to_shared(counter);
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(count) : "r"(shared) : "memory");
+    return count;
+}
+DEVICE void pause() { asm volatile("nanosleep.u32 40;"); }
+DEVICE u32 from_first_lane(u32 value) { return __shfl_sync(EVERYONE, value, 0); }
+
+// 16 bytes that no one in this launch writes and no one else of this multiprocessor reads.
+DEVICE uint4 streamed(const bf16* from) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+}
 DEVICE void add_shared(u64* to, u64 value) { atomicAdd(to, value); }
+DEVICE u32 add_shared(u32* to, u32 value) { return atomicAdd(to, value); } // What was there before.
 
 // All threads of all blocks of a cluster meet.
 DEVICE void cluster_barrier() {
@@ -103,26 +135,22 @@ DEVICE float of_block(const float* from, u32 block) {
     return value;
 }
 
-// Of which of two tickets this block is the last of so many to come: bits 0 and 1. What the others wrote before may then be read
-// with `of_others`. Tickets are zero before and after; one of a single block is not touched. All threads of a block come,
-// and once in a kernel.
-DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
-    __shared__ bool last[2];
+// Whether this block is the last of `count` to come here: what the others wrote before may then be read with `of_others`. The
+// ticket is zero before and after. All threads of a block come, and once in a kernel.
+DEVICE bool last_to_arrive(u32* ticket, u32 count) {
+    __shared__ bool last;
     __syncthreads();
-    if (threadIdx.x < 2) {
-        u32 *ticket = threadIdx.x ? second : first, count = threadIdx.x ? second_count : first_count;
-        last[threadIdx.x] = false;
-        if (count > 1) {
-            __threadfence();
-            last[threadIdx.x] = atomicAdd(ticket, 1) == count - 1;
-            __threadfence();
-            if (last[threadIdx.x]) *ticket = 0;
-        }
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(ticket, 1) == count - 1;
+        __threadfence();
+        if (last) *ticket = 0;
     }
     __syncthreads();
-    return last[0] | (u32)last[1] << 1;
+    return last;
 }
 
+DEVICE float2 of_others(const float2* from) { return __ldcg(from); }
 DEVICE float of_others(const float* from) { return __ldcg(from); }
 DEVICE float4 of_others(const float4* from) { return __ldcg(from); }
 
@@ -136,6 +164,17 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
 DEVICE void start_weights(void* to, const void* from, bool real) {
     u32 shared = (u32)__cvta_generic_to_shared(to), bytes = real ? 16 : 0;
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
+}
+
+// Sixteen bytes of weights that are read once; zeros where `real` is false.
+DEVICE uint4 weights_once(const bf16* from, bool real) {
+    uint4 bits;
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        " @p ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+        : "l"(from), "r"((u32)real));
+    return bits;
 }
 
 DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -163,6 +202,13 @@ DEVICE void load_transposed(u32 (&r)[4], const bf16* row) {
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(shared)
                  : "memory");
+}
+
+// An 8×8 matrix of which lane `i` holds the values `2 (i % 4)` and one on of row `i / 4`, transposed.
+DEVICE u32 transposed(u32 pair) {
+    u32 of_columns;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(of_columns) : "r"(pair));
+    return of_columns;
 }
 
 // `c += a b` of 16×16 and 16×8 values. With `g = lane / 4` and `t = 2 (lane % 4)`, a lane holds of `a` rows `g`, `g + 8`,

@@ -109,6 +109,9 @@ pub trait Driver {
     /// Work that was recorded.
     type Graph: Send;
 
+    /// Multiprocessors of the card: what kernels whose blocks go on to further work are launched by.
+    fn multiprocessors(&self) -> u32;
+
     /// Reserves memory that holds zeros, aligned to 256 bytes; at least one byte.
     ///
     /// # Errors
@@ -140,6 +143,20 @@ pub trait Driver {
     /// # Errors
     /// A source that does not compile, with the compiler's words.
     fn kernel(&self, unit: &Unit, name: &'static str, shared_bytes: u32) -> Result<Self::Kernel, OpsError>;
+
+    /// Whether it has the instructions that only Hopper has.
+    fn is_hopper(&self) -> bool {
+        false
+    }
+
+    /// What the copy engine of a Hopper card must know of so many rows of bf16 values from an address on: 128 bytes, for its
+    /// kernels to find at a multiple of as many; none of another card.
+    ///
+    /// # Errors
+    /// Rows that it cannot take boxes of 64 rows and 64 values from.
+    fn boxes(&self, _address: u64, _rows: u64, _width: usize) -> Result<Option<[u8; 128]>, OpsError> {
+        Ok(None)
+    }
 
     /// Starts a kernel.
     ///

@@ -34,6 +34,18 @@ pub enum CardError {
         /// The compiler's words.
         log: String,
     },
+    /// Rows that the copy engine cannot take boxes of.
+    #[error(
+        "expected 1 to {rows_max} rows of at least 64 values for the copy engine, got {rows} of {width}; use a smaller cache"
+    )]
+    Boxes {
+        /// Rows.
+        rows: u64,
+        /// Rows at most.
+        rows_max: u64,
+        /// Values of a row.
+        width: usize,
+    },
     /// A call that failed.
     #[error("{doing} failed: {error}")]
     Call {

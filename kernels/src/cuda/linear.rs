@@ -8,53 +8,65 @@ use super::source::Unit;
 use crate::ops::OpsError;
 use std::collections::HashMap;
 
-/// Rows at most of products that are done here.
-pub const MAX_ROWS: usize = 64;
-/// Blocks of a product of few rows, each with an equal share: multiprocessors of an H100 or H200.
-const BLOCKS: usize = 132;
-/// Chunks of a share at least: fewer are not worth a block.
-const SHARE_MIN: usize = 4;
-/// Blocks that a product of more rows has at least, where its sums are long enough to be split.
-const WIDE_BLOCKS_MIN: usize = 150;
-/// Parts of a sum at most: blocks of a cluster on any card.
-const SPLITS_MAX: usize = 8;
+/// Rows at most of products that are done here: with more, cuBLASLt is as fast or faster (measured on an H200).
+pub const MAX_ROWS: usize = 16;
+/// Outputs at most that blocks of 64 take, so that there are blocks enough; with more they take 128.
+const NARROW_OUTPUTS: usize = 4_096;
+/// Outputs at most whose sums are split: with more there are two blocks for each multiprocessor of an H200 anyway.
+const SPLIT_OUTPUTS: usize = 264 * 128;
+/// Parts of a sum at most, of few outputs and of more. A cluster has eight blocks at most on any card.
+const NARROW_SPLITS: usize = 8;
+const SPLITS: usize = 4;
 /// Terms of a sum that a block has at least, where sums are split.
-const TERMS_MIN: usize = 512;
+const TERMS_MIN: usize = 256;
 /// Terms of a chunk.
 const CHUNK: usize = 64;
-/// Outputs of a block's tile: of eight warps, or of four with two tiles of 16 each.
-const OUTPUTS: usize = 128;
-/// Chunks of a ring.
-const STAGES: usize = 6;
-/// The same for more rows.
-const WIDE_STAGES: usize = 4;
-/// Bytes of a tile's weights of a chunk.
-const CHUNK_BYTES: usize = OUTPUTS * CHUNK * size_of::<u16>();
-/// Bytes of 8 rows of x of a chunk.
+/// Warps of a block.
+const WARPS: usize = 4;
+/// Chunks of a block's ring: where blocks are few, and where they are so many that less must do for each.
+const STAGES: [usize; 2] = [6, 4];
+/// Blocks that are few: two for each multiprocessor of an H200, so that the next product's have room beside them.
+const FEW_BLOCKS: usize = 264;
+/// Bytes of a chunk of weights of a warp's tile of 16 outputs, and of 8 rows of x.
+const WEIGHTS_BYTES: usize = 16 * CHUNK * size_of::<u16>();
 const ROWS_BYTES: usize = 8 * CHUNK * size_of::<u16>();
-/// Bytes of a tile's sums of 8 rows: as they are, and at the strides that they have in shared memory.
-const SUMS_BYTES: usize = OUTPUTS * 8 * size_of::<f32>();
-const STRIDED_SUMS_BYTES: usize = SUMS_BYTES / 16 * 20;
-/// Tickets at least: for each block of few rows, for each tile of more.
-const TICKETS: usize = 2 * WIDE_BLOCKS_MIN;
-/// Bytes of the parts of sums at most: fewer than twice as many blocks as asked for, each with its tile of all rows.
-const PARTS_BYTES: usize = 2 * WIDE_BLOCKS_MIN * MAX_ROWS / 8 * SUMS_BYTES;
+/// Bytes of the sums of 16 outputs of 8 rows, at the strides that they have in shared memory.
+const SUMS_BYTES: usize = 20 * 8 * size_of::<f32>();
+/// Bytes of the parts of sums at most, and tiles of outputs that have tickets.
+const PARTS_BYTES: usize = SPLITS * SPLIT_OUTPUTS * MAX_ROWS * size_of::<f32>();
+const TICKETS: usize = SPLIT_OUTPUTS / 128;
+/// Arguments of a kernel at most.
+const ARGUMENTS: usize = 12;
+/// Rows at most of products of vectors.
+const VECTORS_MAX: usize = 2;
+/// Terms that a warp takes at once there: 16 bytes a lane.
+const VECTOR_TERMS: usize = 32 * 8;
+/// Chunks of a lane of a row of weights there at most, so that two rows fit its registers.
+const VECTOR_CHUNKS_MAX: usize = 10;
+/// Blocks of such a product at most: four for each multiprocessor of an H100 or H200, as many as it holds of them.
+const VECTOR_BLOCKS: usize = 528;
+/// Bytes of shared memory of a block at most, there.
+const VECTOR_BYTES_MAX: usize = 48 << 10;
 
 /// What one kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// `linear.cu`: blocks have equal shares of the weights.
-    Few {
-        /// Tiles of 8 rows: one or two.
-        row_tiles: usize,
-        /// Chunks of a ring.
-        stages: usize,
+    /// `vector.cu`: one row, or two.
+    Vector {
+        /// Rows.
+        rows: usize,
+        /// Chunks of a lane of a row of weights.
+        chunks: usize,
+        /// Warps that share a row of weights.
+        parts: usize,
     },
-    /// `linear_wide.cu`: a block has a tile of outputs, or a part of its sums.
-    Wide {
-        /// Tiles of 8 rows: a multiple of two.
+    /// `linear.cu`: more rows.
+    Tiles {
+        /// Tiles of 8 rows.
         row_tiles: usize,
-        /// Chunks of a ring.
+        /// Tiles of 16 outputs of each warp.
+        output_tiles: usize,
+        /// Chunks of a block's ring.
         stages: usize,
         /// Parts of each sum.
         splits: usize,
@@ -70,65 +82,57 @@ pub struct Layout {
     pub blocks: usize,
 }
 
-impl Form {
-    /// Parts of each sum, one below the other in the grid.
-    fn splits(&self) -> usize {
-        match *self {
-            Self::Few { .. } => 1,
-            Self::Wide { splits, .. } => splits,
-        }
-    }
-
-    /// Threads of a block.
-    fn threads(&self) -> u32 {
-        match self {
-            Self::Few { .. } => 256,
-            Self::Wide { .. } => 128,
-        }
-    }
-
-    /// Bytes of shared memory of a block: its ring, whose place the sums of more rows take.
-    fn shared_bytes(&self) -> u32 {
-        let (Self::Few { row_tiles, stages } | Self::Wide { row_tiles, stages, .. }) = *self;
-        let ring = stages * (CHUNK_BYTES + row_tiles * ROWS_BYTES);
-        let bytes = match self {
-            Self::Few { .. } => ring,
-            Self::Wide { .. } => ring.max(row_tiles * STRIDED_SUMS_BYTES),
-        };
-        bytes as u32
-    }
-}
-
 impl Layout {
     /// Of a product; none where it is a library's: too many rows, or rows that do not begin at whole 16 bytes.
     pub fn of(product: &Product) -> Option<Self> {
         let whole = [product.inputs, product.x.1, product.weight.1].iter().all(|count| count.is_multiple_of(8));
-        let row_tiles = product.rows.div_ceil(8).next_power_of_two();
         match product.rows {
-            1..=16 if whole => Some(Self::few(Form::Few { row_tiles, stages: STAGES }, product)),
-            17..=MAX_ROWS if whole => {
-                Some(Self::wide(Form::Wide { row_tiles, stages: WIDE_STAGES, splits: 1 }, product))
-            }
+            _ if !whole => None,
+            1..=VECTORS_MAX => Self::vector(product, VECTOR_BLOCKS).or_else(|| Self::tiles(product)),
+            3..=MAX_ROWS => Self::tiles(product),
             _ => None,
         }
     }
 
-    /// As many blocks as have a share.
-    fn few(form: Form, product: &Product) -> Self {
-        let items = product.outputs.div_ceil(OUTPUTS) * product.inputs.div_ceil(CHUNK);
-        Self { form, blocks: (items / SHARE_MIN).clamp(1, BLOCKS) }
+    /// A vector's, where its sums are short enough: on so many blocks, or as many as have outputs.
+    pub fn vector(product: &Product, blocks: usize) -> Option<Self> {
+        let chunks = product.inputs.div_ceil(VECTOR_TERMS);
+        let parts = [1, 2, 4].into_iter().find(|parts| chunks.div_ceil(*parts) <= VECTOR_CHUNKS_MAX)?;
+        let form = Form::Vector { rows: product.rows, chunks: chunks.div_ceil(parts), parts };
+        let layout = Self { form, blocks: product.outputs.div_ceil(WARPS / parts).min(blocks) };
+        (layout.shared_bytes(product.outputs) <= VECTOR_BYTES_MAX).then_some(layout)
     }
 
-    /// With sums split until there are blocks enough.
-    fn wide(mut form: Form, product: &Product) -> Self {
-        let blocks = product.outputs.div_ceil(OUTPUTS);
-        if let Form::Wide { splits, .. } = &mut form {
-            let few = |splits: usize| blocks * splits < WIDE_BLOCKS_MIN && product.inputs >= 2 * splits * TERMS_MIN;
-            while *splits < SPLITS_MAX && few(*splits) {
-                *splits *= 2;
+    /// That of more rows.
+    pub fn tiles(product: &Product) -> Option<Self> {
+        let (output_tiles, splits_max) = if product.outputs <= NARROW_OUTPUTS {
+            (1, NARROW_SPLITS)
+        } else {
+            (2, if product.outputs <= SPLIT_OUTPUTS { SPLITS } else { 1 })
+        };
+        let long = |splits: &usize| *splits == 1 || product.inputs / splits >= TERMS_MIN;
+        let splits = [8, 4, 2, 1].into_iter().find(|splits| *splits <= splits_max && long(splits))?;
+        let blocks = product.outputs.div_ceil(16 * output_tiles * WARPS);
+        let few = output_tiles == 1 || blocks * splits <= FEW_BLOCKS;
+        let stages = if few { STAGES[0] } else { STAGES[1] };
+        Some(Self { form: Form::Tiles { row_tiles: product.rows.div_ceil(8), output_tiles, stages, splits }, blocks })
+    }
+
+    /// Bytes of shared memory of a block.
+    fn shared_bytes(&self, outputs: usize) -> usize {
+        match self.form {
+            // Rows, and sums of all outputs of the block.
+            Form::Vector { rows, chunks, parts } => {
+                let groups = WARPS / parts;
+                let count = outputs.div_ceil(groups * self.blocks) * groups;
+                rows * parts * (chunks * VECTOR_TERMS * size_of::<u16>() + count * size_of::<f32>())
+            }
+            // A ring, whose place sums take.
+            Form::Tiles { row_tiles, output_tiles, stages, .. } => {
+                let tiles = output_tiles * WARPS;
+                (stages * (tiles * WEIGHTS_BYTES + row_tiles * ROWS_BYTES)).max(tiles * row_tiles * SUMS_BYTES)
             }
         }
-        Self { form, blocks }
     }
 }
 
@@ -160,30 +164,21 @@ impl<D: Driver> Few<D> {
     #[allow(unsafe_code, reason = "addresses are not checked")]
     pub unsafe fn run(&mut self, driver: &D, product: &Product, layout: Layout) -> Result<(), OpsError> {
         let Layout { form, blocks } = layout;
+        let shared_bytes = layout.shared_bytes(product.outputs) as u32;
         let kernel = match self.kernels.get(&form) {
             Some(kernel) => kernel,
             None => {
                 let unit = Unit::linear(form);
-                let kernel = driver.kernel(&unit, unit.kernels[0], form.shared_bytes())?;
+                let kernel = driver.kernel(&unit, unit.kernels[0], shared_bytes)?;
                 self.kernels.entry(form).or_insert(kernel)
             }
         };
-        let room = match &self.room {
-            Some(room) => room,
-            None => self.room.insert((
-                driver.reserve("parts of sums", PARTS_BYTES)?,
-                driver.reserve("tickets of parts", TICKETS * size_of::<u32>())?,
-            )),
-        };
-        let shape = Shape {
-            grid: [blocks as u32, form.splits() as u32],
-            threads: form.threads(),
-            shared_bytes: form.shared_bytes(),
-        };
-        let args = [
-            Arg::Address(product.x.0),
-            Arg::Word(product.x.1 as u32),
-            Arg::Word(product.rows as u32),
+        let mut args = Vec::with_capacity(ARGUMENTS);
+        args.extend([Arg::Address(product.x.0), Arg::Word(product.x.1 as u32)]);
+        if let Form::Tiles { .. } = form {
+            args.push(Arg::Word(product.rows as u32));
+        }
+        args.extend([
             Arg::Word(product.inputs as u32),
             Arg::Address(product.weight.0),
             Arg::Word(product.weight.1 as u32),
@@ -191,10 +186,25 @@ impl<D: Driver> Few<D> {
             Arg::Address(product.bias.unwrap_or(0)),
             Arg::Address(product.out.0),
             Arg::Word(product.out.1 as u32),
-            Arg::Word(blocks as u32),
-            Arg::Address(driver.address(&room.0)),
-            Arg::Address(driver.address(&room.1)),
-        ];
+        ]);
+        let splits = match form {
+            Form::Vector { .. } => {
+                args.push(Arg::Word(blocks as u32));
+                1
+            }
+            Form::Tiles { splits, .. } => {
+                let room = match &self.room {
+                    Some(room) => room,
+                    None => self.room.insert((
+                        driver.reserve("parts of sums", PARTS_BYTES)?,
+                        driver.reserve("tickets of parts", TICKETS * size_of::<u32>())?,
+                    )),
+                };
+                args.extend([Arg::Address(driver.address(&room.0)), Arg::Address(driver.address(&room.1))]);
+                splits
+            }
+        };
+        let shape = Shape { grid: [blocks as u32, splits as u32], threads: 32 * WARPS as u32, shared_bytes };
         // SAFETY: as both kernels declare them; the matrices are the caller's duty, and `Layout::of` keeps parts and tickets
         // within the room.
         unsafe { driver.launch(kernel, shape, &args) }
@@ -214,18 +224,29 @@ mod tests {
         for rows in 1..=MAX_ROWS {
             for outputs in [1, 7, 46, 576, 2_560, 6_144, 19_456, 20_479, 20_480, 151_936, 1 << 20] {
                 for inputs in [8, 64, 512, 1_024, 2_560, 4_096, 9_728, 1 << 20] {
-                    let layout = Layout::of(&product(rows, inputs, outputs)).unwrap();
-                    let Layout { form, blocks } = layout;
-                    assert!(form.shared_bytes() <= 113 << 10, "two blocks fit a multiprocessor: {layout:?}");
-                    let (parts, tickets) = match form {
-                        Form::Few { .. } => (2 * blocks * rows.next_multiple_of(8) * OUTPUTS, blocks),
-                        Form::Wide { splits: 1, .. } => (0, 0),
-                        Form::Wide { splits, .. } => (splits * rows * outputs, blocks),
-                    };
-                    assert!(parts * size_of::<f32>() <= PARTS_BYTES, "{rows} {inputs} {outputs}: {layout:?}");
-                    assert!(tickets <= TICKETS, "{rows} {inputs} {outputs}: {layout:?}");
-                    assert!(form.splits() == 1 || inputs / form.splits() >= TERMS_MIN);
+                    let product = product(rows, inputs, outputs);
+                    fits(&product, Layout::of(&product).unwrap());
+                    fits(&product, Layout::tiles(&product).unwrap());
                 }
+            }
+        }
+    }
+
+    fn fits(product: &Product, layout: Layout) {
+        let Product { rows, inputs, outputs, .. } = *product;
+        let shared = layout.shared_bytes(outputs);
+        assert!(shared <= 113 << 10, "two blocks fit a multiprocessor: {product:?}: {layout:?}");
+        match layout.form {
+            Form::Vector { rows: of, chunks, parts } => {
+                assert!(of == rows && chunks * parts * VECTOR_TERMS >= inputs && shared <= VECTOR_BYTES_MAX);
+            }
+            Form::Tiles { row_tiles, output_tiles, splits, .. } => {
+                let of_block = 16 * output_tiles * WARPS;
+                assert!(8 * row_tiles >= rows && layout.blocks * of_block >= outputs, "{layout:?}");
+                let parts = splits * rows * outputs * size_of::<f32>();
+                let fits = splits == 1 || parts <= PARTS_BYTES && layout.blocks <= TICKETS;
+                assert!(fits, "{product:?}: {layout:?}");
+                assert!(splits == 1 || inputs / splits >= TERMS_MIN, "{product:?}: {layout:?}");
             }
         }
     }

@@ -4,6 +4,7 @@
 //! It refuses to know kernels.
 
 use super::driver::Driver;
+use super::plan::FAST_DIMS;
 use crate::batch::PAGE_TOKENS;
 use crate::cpu::panel::Level;
 use crate::cpu::unpack::unpack;
@@ -186,6 +187,8 @@ impl<D: Driver> CardVector<D> {
 pub struct CardCache<D: Driver> {
     memory: D::Memory,
     address: u64,
+    /// What the copy engine knows of its rows, and where that is; none where no kernel asks for it.
+    boxes: Option<(D::Memory, u64)>,
     pub(super) shape: CacheShape,
 }
 
@@ -199,7 +202,8 @@ impl<D: Driver> CardCache<D> {
             return Err(OpsError::Memory { what, bytes: (of_page as u128).saturating_mul(shape.pages as u128) });
         }
         let memory = driver.reserve(what, counted(what, &[&of_layer[..], &[shape.layers, shape.pages]].concat())?)?;
-        Ok(Self { address: driver.address(&memory), memory, shape })
+        let address = driver.address(&memory);
+        Ok(Self { boxes: boxes(driver, address, shape)?, address, memory, shape })
     }
 
     /// Values of a page of one layer.
@@ -215,6 +219,12 @@ impl<D: Driver> CardCache<D> {
     /// Bytes of a page over all layers.
     pub(super) fn page_bytes(&self) -> usize {
         self.page_stride() * VALUE_BYTES
+    }
+
+    /// Where the description of its rows is, and which of these is the first of a layer of page 0.
+    pub(super) fn boxes(&self, layer: usize) -> Option<(u64, u32)> {
+        let first = layer * 2 * self.shape.kv_heads * PAGE_TOKENS;
+        self.boxes.as_ref().map(|(_, address)| (*address, first as u32))
     }
 
     /// Where a layer of page 0 begins.
@@ -260,6 +270,21 @@ impl<D: Driver> CardCache<D> {
             }),
         }
     }
+}
+
+/// The description of a cache's rows, where heads have a shape that Hopper's kernels take.
+fn boxes<D: Driver>(driver: &D, address: u64, shape: CacheShape) -> Result<Option<(D::Memory, u64)>, OpsError> {
+    let rows = shape.pages * shape.layers * shape.kv_heads * 2 * PAGE_TOKENS;
+    if rows == 0 || !FAST_DIMS.contains(&shape.head_dim) {
+        return Ok(None);
+    }
+    let Some(bytes) = driver.boxes(address, rows as u64, shape.head_dim)? else {
+        return Ok(None);
+    };
+    let mut memory = driver.reserve("a description of the key-value cache", bytes.len())?;
+    driver.upload(&bytes, &mut memory, 0)?;
+    let address = driver.address(&memory);
+    Ok(Some((memory, address)))
 }
 
 /// Room that grows to the most that was ever needed.

@@ -5,6 +5,7 @@
 //! refuses to know what kernels compute.
 
 use super::backend::Card;
+use super::boxes::{BOXES_BYTES, described};
 use super::compile::{Arch, compile};
 use super::driver::{Arg, Combine, Driver, GradientProduct, Product, Shape};
 use super::error::CardError;
@@ -39,6 +40,7 @@ const ARGUMENTS_MAX: usize = 24;
 pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
+    multiprocessors: u32,
     /// Given up before the stream is.
     group: Option<(Connection, usize)>,
     products: Products,
@@ -128,6 +130,9 @@ impl Nvidia {
             context.disable_event_tracking();
         }
         let (major, minor) = context.compute_capability().map_err(failed("asking for a card's capability"))?;
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors =
+            context.attribute(attribute).map_err(failed("asking for a card's multiprocessors"))? as u32;
         let arch = Arch::of(major, minor)?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
         let products = Products::new(&stream)?;
@@ -135,6 +140,7 @@ impl Nvidia {
             context,
             stream,
             begins_early: major >= 9,
+            multiprocessors,
             group: None,
             pinned: Pool::default(),
             arch,
@@ -234,6 +240,10 @@ impl Driver for Nvidia {
     type Kernel = CudaFunction;
     type Graph = Recording;
 
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<CudaSlice<u8>, OpsError> {
         self.refuse_in_recording("memory was reserved")?;
         self.stream.alloc_zeros(bytes.max(1)).map_err(|error| match error.0 {
@@ -282,6 +292,18 @@ impl Driver for Nvidia {
             kernel.set_attribute(attribute, shared_bytes as i32).map_err(failed("asking for shared memory"))?;
         }
         Ok(kernel)
+    }
+
+    fn is_hopper(&self) -> bool {
+        self.arch.is_hopper()
+    }
+
+    fn boxes(&self, address: u64, rows: u64, width: usize) -> Result<Option<[u8; BOXES_BYTES]>, OpsError> {
+        if !self.is_hopper() {
+            return Ok(None);
+        }
+        self.bind()?;
+        Ok(Some(described(address, rows, width)?))
     }
 
     #[allow(unsafe_code, reason = "kernels are not checked")]

@@ -3,8 +3,7 @@
 //! its product with the weight.
 //!
 //! Floors, with w the width in values: gather 4w bytes a row; rms_norm 4w; add_rms_norm 8w (x and delta read, x and out written);
-//! swiglu 6w for w outputs; normalize 4w. All are bound by memory: fewer than three operations a byte. The norms read
-//! a row a second time, from L1 or L2.
+//! swiglu 6w for w outputs; normalize 4w. All are bound by memory: fewer than three operations a byte.
 
 // `out[i] = table[ids[i]]`: a block a row, `chunks` of 16 bytes. The host has checked the ids.
 KERNEL(256) gather(const bf16* __restrict__ table, u32 table_stride, const u32* __restrict__ ids, u32 chunks,
@@ -16,9 +15,6 @@ KERNEL(256) gather(const bf16* __restrict__ table, u32 table_stride, const u32* 
         *reinterpret_cast<uint4*>(to + 8 * chunk) = bits_of_eight(from + 8 * chunk);
 }
 
-// The values of a chunk that belong to the row.
-DEVICE u32 values_of(u32 chunk, u32 width) { return min(8u, width - 8 * chunk); }
-
 DEVICE float squares(const Eight& e, u32 count) {
     float sum = 0;
 #pragma unroll
@@ -26,45 +22,59 @@ DEVICE float squares(const Eight& e, u32 count) {
     return sum;
 }
 
-DEVICE void put_normed(const bf16* x, const bf16* weight, u32 width, float factor, bf16* out) {
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
-        Eight e = eight(x + 8 * chunk), w = eight(weight + 8 * chunk);
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] * factor) * w.v[i];
-        put_eight(out + 8 * chunk, e);
-    }
-}
-
-// RMSNorm, a block a row. `weight` has room for whole chunks.
-KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
-                  bf16* __restrict__ out) {
-    begin();
+// RMSNorm of a row, a block each, after `x += delta`, rounded, where there is one. What a thread holds of its row stays in
+// registers; only what is wider than eight values a thread is read a second time, by who wrote it. `weight` has room for
+// whole chunks, and is fetched before the kernels before have ended.
+template <bool ADDS>
+DEVICE void norm_row(bf16* x, const bf16* delta, u32 stride, u32 width, const bf16* weight, float eps, bf16* out) {
+    let_next_begin();
     __shared__ float room[32];
-    x += (size_t)blockIdx.x * stride;
-    float sum = 0;
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x)
-        sum += squares(eight(x + 8 * chunk), values_of(chunk, width));
-    float factor = 1.0f / sqrtf(block_sum(sum, room) / (float)width + eps);
-    put_normed(x, weight, width, factor, out + (size_t)blockIdx.x * stride);
-}
-
-// `x += delta`, rounded, and the norm of that. A thread reads again only what it wrote itself.
-KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
-                      float eps, bf16* __restrict__ out) {
-    begin();
-    __shared__ float room[32];
-    x += (size_t)blockIdx.x * stride;
-    delta += (size_t)blockIdx.x * stride;
-    float sum = 0;
-    for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
-        Eight e = eight(x + 8 * chunk), d = eight(delta + 8 * chunk);
+    u32 at = 8 * threadIdx.x, step = 8 * blockDim.x;
+    size_t begin = (size_t)blockIdx.x * stride;
+    uint4 scale = {0, 0, 0, 0};
+    if (at < width) scale = bits_of_eight(weight + at);
+    after_previous();
+    auto sum_at = [&](u32 from) {
+        Eight e = eight(x + begin + from);
+        if (!ADDS) return e;
+        Eight d = eight(delta + begin + from);
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] + d.v[i]);
-        put_eight(x + 8 * chunk, e);
-        sum += squares(e, values_of(chunk, width));
+        put_eight(x + begin + from, e);
+        return e;
+    };
+    auto put_scaled = [&](u32 to, Eight e, uint4 bits, float factor) {
+        Eight w = unpacked(bits);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) e.v[i] = rounded(e.v[i] * factor) * w.v[i];
+        put_eight(out + begin + to, e);
+    };
+    Eight held = {};
+    float sum = 0;
+    if (at < width) {
+        held = sum_at(at);
+        sum = squares(held, min(8u, width - at));
     }
-    float factor = 1.0f / sqrtf(block_sum(sum, room) / (float)width + eps);
-    put_normed(x, weight, width, factor, out + (size_t)blockIdx.x * stride);
+    for (u32 more = at + step; more < width; more += step) sum += squares(sum_at(more), min(8u, width - more));
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = sum;
+    barrier();
+    sum = 0;
+    for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += room[warp];
+    float factor = 1.0f / sqrtf(sum / (float)width + eps);
+    if (at < width) put_scaled(at, held, scale, factor);
+    for (u32 more = at + step; more < width; more += step)
+        put_scaled(more, eight(x + begin + more), bits_of_eight(weight + more), factor);
+}
+
+KERNEL(1024) rms_norm(const bf16* __restrict__ x, u32 stride, u32 width, const bf16* __restrict__ weight, float eps,
+                      bf16* __restrict__ out) {
+    norm_row<false>(const_cast<bf16*>(x), nullptr, stride, width, weight, eps, out);
+}
+
+KERNEL(1024) add_rms_norm(bf16* x, const bf16* __restrict__ delta, u32 stride, u32 width, const bf16* __restrict__ weight,
+                          float eps, bf16* __restrict__ out) {
+    norm_row<true>(x, delta, stride, width, weight, eps, out);
 }
 
 DEVICE float gated(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
@@ -94,7 +104,7 @@ KERNEL(1024) normalize(bf16* x, u32 stride, u32 width) {
     x += (size_t)blockIdx.x * stride;
     float sum = 0;
     for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x)
-        sum += squares(eight(x + 8 * chunk), values_of(chunk, width));
+        sum += squares(eight(x + 8 * chunk), min(8u, width - 8 * chunk));
     float factor = 1.0f / fmaxf(sqrtf(block_sum(sum, room)), 1e-12f);
     for (u32 chunk = threadIdx.x; 8 * chunk < width; chunk += blockDim.x) {
         Eight e = eight(x + 8 * chunk);

@@ -3,12 +3,15 @@
 //! It refuses to know compilers and cards.
 
 use super::linear::Form;
-use super::plan::{SPLIT_TOKENS, TILE_WARPS};
+use super::plan::TILE_PACKED;
 
 /// What only a card has; an emulator puts its own in this place.
 pub const DEVICE: &str = include_str!("device.cu");
 /// What several kernels share.
 pub const PRELUDE: &str = include_str!("prelude.cu");
+
+/// The file with instructions that only Hopper has.
+const HOPPER_FILE: &str = "prefill_hopper.cu";
 
 /// One file of kernels with its definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +35,7 @@ impl Unit {
 
     /// Rotation and the write to the cache.
     pub fn rotate() -> Self {
-        let kernels = &["angles", "rotate_and_keep"];
+        let kernels = &["angles", "rotate_and_keep_wide", "rotate_and_keep"];
         Self { file: "rotate.cu", text: include_str!("rotate.cu"), defines: Vec::new(), kernels }
     }
 
@@ -43,28 +46,44 @@ impl Unit {
 
     /// Attention of single new tokens, `heads` query heads of one key head at a time.
     pub fn decode(dim: usize, heads: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32), ("SPLIT", SPLIT_TOKENS as u32)];
-        Self { file: "decode.cu", text: include_str!("decode.cu"), defines, kernels: &["decode", "combine"] }
+        let defines = vec![("DIM", dim as u32), ("HEADS", heads as u32)];
+        let text = concat!(include_str!("tile.cu"), include_str!("decode.cu"), include_str!("decode_many.cu"));
+        Self { file: "decode.cu", text, defines, kernels: &["decode", "combine", "decode_many"] }
     }
 
     /// Attention of many new tokens, for `group` query heads of each key head.
     pub fn prefill(dim: usize, group: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_PACKED as u32 / 32)];
         Self { file: "prefill.cu", text: include_str!("prefill.cu"), defines, kernels: &["prefill"] }
     }
 
-    /// Products of up to 64 rows.
+    /// The same with the instructions that only Hopper has, for `sm_90a` alone.
+    pub fn prefill_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(include_str!("hopper.cu"), "\n", include_str!("prefill_hopper.cu"));
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32)];
+        Self { file: HOPPER_FILE, text, defines, kernels: &["prefill"] }
+    }
+
+    /// Whether it is for Hopper alone.
+    pub fn is_for_hopper(&self) -> bool {
+        self.file == HOPPER_FILE
+    }
+
+    /// Products of few rows.
     pub fn linear(form: Form) -> Self {
+        let defined = |names: &[&'static str], values: &[usize]| {
+            names.iter().copied().zip(values.iter().map(|value| *value as u32)).collect()
+        };
         match form {
-            Form::Few { row_tiles, stages } => {
-                let defines = vec![("ROW_TILES", row_tiles as u32), ("STAGES", stages as u32)];
-                Self { file: "linear.cu", text: include_str!("linear.cu"), defines, kernels: &["linear"] }
+            Form::Vector { rows, chunks, parts } => {
+                let defines = defined(&["ROWS", "CHUNKS", "PARTS"], &[rows, chunks, parts]);
+                Self { file: "vector.cu", text: include_str!("vector.cu"), defines, kernels: &["vector"] }
             }
-            Form::Wide { row_tiles, stages, splits } => {
-                let values = [row_tiles, stages, splits].map(|value| value as u32);
-                let defines = ["ROW_TILES", "STAGES", "SPLITS"].into_iter().zip(values).collect();
-                let text = concat!(include_str!("sums.cu"), "\n", include_str!("linear_wide.cu"));
-                Self { file: "linear_wide.cu", text, defines, kernels: &["linear_wide"] }
+            Form::Tiles { row_tiles, output_tiles, stages, splits } => {
+                let names = ["ROW_TILES", "OUTPUT_TILES", "STAGES", "SPLITS"];
+                let defines = defined(&names, &[row_tiles, output_tiles, stages, splits]);
+                let text = concat!(include_str!("sums.cu"), "\n", include_str!("linear.cu"));
+                Self { file: "linear.cu", text, defines, kernels: &["linear"] }
             }
         }
     }
@@ -74,9 +93,10 @@ impl Unit {
         Self { file: "fault.cu", text: include_str!("fault.cu"), defines: Vec::new(), kernels: &["fault"] }
     }
 
-    /// The sampler.
+    /// The sampler, which counts first.
     pub fn sample() -> Self {
-        Self { file: "sample.cu", text: include_str!("sample.cu"), defines: Vec::new(), kernels: &["sample"] }
+        let text = concat!(include_str!("count.cu"), "\n", include_str!("sample.cu"));
+        Self { file: "sample.cu", text, defines: Vec::new(), kernels: &["count_logits", "sample"] }
     }
 
     /// The whole source for a card, without the definitions.
@@ -96,10 +116,10 @@ mod tests {
 
     #[test]
     fn a_unit_names_exactly_its_kernels() {
-        let few = Unit::linear(Form::Few { row_tiles: 1, stages: 6 });
-        let wide = Unit::linear(Form::Wide { row_tiles: 8, stages: 4, splits: 1 });
-        let (decode, prefill) = (Unit::decode(64, 2), Unit::prefill(64, 2));
-        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, Unit::sample(), few, wide];
+        let few = Unit::linear(Form::Tiles { row_tiles: 1, output_tiles: 1, stages: 4, splits: 8 });
+        let vector = Unit::linear(Form::Vector { rows: 1, chunks: 10, parts: 1 });
+        let (decode, prefill, hopper) = (Unit::decode(64, 2), Unit::prefill(64, 2), Unit::prefill_hopper(64, 2));
+        let units = [Unit::rows(), Unit::rotate(), Unit::plain(), decode, prefill, hopper, Unit::sample(), few, vector];
         for unit in units {
             let found: Vec<&str> = unit
                 .text
@@ -110,6 +130,6 @@ mod tests {
             assert_eq!(found, unit.kernels, "{}", unit.file);
             assert!(unit.source().contains("mma.sync") && unit.text.starts_with("//! "), "{}", unit.file);
         }
-        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4", "-DSPLIT=256"]);
+        assert_eq!(Unit::decode(128, 4).options(), ["-DDIM=128", "-DHEADS=4"]);
     }
 }

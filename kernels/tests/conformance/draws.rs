@@ -130,6 +130,44 @@ pub(crate) fn odd_rows_are_drawn_from_or_refused<D: Driver>(card: &Card<D>) {
     }
 }
 
+/// Values that are too small or too great to have a bin: few of them, more than a list holds, and nothing else; zeros without
+/// end; equal logits on both sides of where chunks meet.
+pub(crate) fn values_without_a_bin_are_drawn_like_others<D: Driver>(card: &Card<D>) {
+    let dice = &mut Dice(67, |value| value);
+    let count = 4_700;
+    let narrow = |value: f32| bf16::from_f32(value).to_f32();
+    let of_scale =
+        |dice: &mut Dice, scale: f32| -> Vec<f32> { (0..count).map(|_| narrow(dice.next() * scale)).collect() };
+    let mut few = logits(dice, count, 4.0);
+    for (at, value) in [(9, 1e-6), (700, -1e-6), (701, 1e-6), (2_000, 3e-38), (4_699, -2_048.0)] {
+        few[at] = narrow(value);
+    }
+    let mut great = of_scale(dice, 3.0);
+    great[123..140].fill(1_536.0);
+    great[3_000..3_009].fill(1_528.0);
+    let mut zeros = vec![0.0; count];
+    zeros[7..2_000].fill(-0.0);
+    zeros[4_000] = narrow(-1e-5);
+    let mut equal = of_scale(dice, 1.0);
+    equal[200..4_200].fill(1.25);
+    let rows = [few, great, of_scale(dice, 1e-5), of_scale(dice, 1e5), zeros, equal, vec![narrow(-1e30); count]];
+    for (temperature, top_p, min_p) in [(0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (1.0, 1.0, 0.0), (1e4, 0.99, 0.4)] {
+        let all_rules: Vec<DrawRules> =
+            (0..rows.len() as u64).map(|row| rules(temperature, top_p, min_p, 9 + row, row << 30)).collect();
+        compare(card, &rows, &all_rules);
+    }
+}
+
+/// So many rows that each has fewer chunks, and what was put for one step does not stay for the next.
+pub(crate) fn steps_of_many_and_few_rows_follow_one_another<D: Driver>(card: &Card<D>) {
+    let dice = &mut Dice(5, |value| value);
+    for (rows, count) in [(2, 900), (33, 2_600), (1, 3_000), (3, 30)] {
+        let all: Vec<Vec<f32>> = (0..rows).map(|_| logits(dice, count, 6.0)).collect();
+        let all_rules: Vec<DrawRules> = (0..rows as u64).map(|row| rules(0.8, 0.9, 0.0, row, row)).collect();
+        compare(card, &all, &all_rules);
+    }
+}
+
 /// What is told of the draw: also what its log-probability at temperature 1 is made of.
 fn told(logits: &[f32], rules: &DrawRules) -> Option<RowDraw> {
     let id = drawn(logits, rules)?;

@@ -28,6 +28,9 @@ const FENCE: u8 = 0xa5;
 /// To a double and back.
 type Ways<T> = (fn(T) -> f64, fn(f64) -> T);
 
+/// Few, so that blocks of a small batch go on to further work.
+const MULTIPROCESSORS: u32 = 3;
+
 /// The emulated card, which may write down what it is given to start.
 #[derive(Default)]
 pub(crate) struct Emulated {
@@ -40,6 +43,20 @@ pub(crate) struct Emulated {
 pub(crate) enum Started {
     Launch(Kernel, Shape, Vec<Arg>),
     Product(Product),
+}
+
+impl Started {
+    /// What a launch is beside where its arguments are.
+    #[allow(dead_code, reason = "one of the suites asks for it")]
+    pub(crate) fn without_addresses(&self) -> String {
+        match self {
+            Self::Launch(kernel, shape, args) => {
+                let args: Vec<&Arg> = args.iter().filter(|arg| !matches!(arg, Arg::Address(_))).collect();
+                format!("{} {shape:?} {args:?}", kernel.name)
+            }
+            Self::Product(product) => format!("{} x {} x {}", product.rows, product.inputs, product.outputs),
+        }
+    }
 }
 
 impl Emulated {
@@ -168,6 +185,10 @@ impl Driver for Emulated {
     type Memory = Piece;
     type Kernel = Kernel;
     type Graph = Vec<Started>;
+
+    fn multiprocessors(&self) -> u32 {
+        MULTIPROCESSORS
+    }
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<Piece, OpsError> {
         self.refuse_in_recording(what)?;

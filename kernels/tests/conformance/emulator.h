@@ -33,16 +33,19 @@ static inline float4 make_float4(float x, float y, float z, float w) { return {x
 struct alignas(8) float2 {
     float x, y;
 };
+struct alignas(8) uint2 {
+    u32 x, y;
+};
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 
 struct Place {
     u32 x, y, z;
 };
-static Place threadIdx, blockIdx, blockDim;
+static Place threadIdx, blockIdx, blockDim, gridDim;
 
 #define __shared__ static
 #define DEVICE static inline
-#define KERNEL(threads) static void
+#define KERNEL(...) static void
 #define CLUSTER_KERNEL(threads, blocks) KERNEL(threads)
 #define SHARED_BYTES(name) unsigned char* name = emulator::dynamic_shared
 
@@ -178,6 +181,7 @@ static int launch(void (*kernel)(A...), void (*trampoline)(void**), const u32* s
     if (grid_x == 0 || grid_y == 0 || grid_y > 65535 || block_x % 32 != 0 || block_x == 0) return 2;
     if (block_x > THREADS_MAX || shared > SHARED_MAX) return 2;
     blockDim = Place{block_x, 1, 1};
+    gridDim = Place{grid_x, grid_y, 1};
     run = trampoline;
     arguments = args;
     for (u32 y = 0; y < grid_y; ++y)
@@ -264,25 +268,30 @@ DEVICE u64 from_lane_below(u64 value, u32 distance) {
     u32 lane = emulator::lane();
     return emulator::from_lane(value, lane >= distance ? lane - distance : lane);
 }
+DEVICE u32 arrive(u32* counter) { return (*counter)++; }
+DEVICE u32 arrive_in_block(u32* counter) { return (*counter)++; }
+DEVICE u32 seen_in_block(u32* counter) { return *counter; }
+DEVICE void pause() { emulator::yield(); }
+DEVICE u32 from_first_lane(u32 value) { return emulator::from_lane(value, 0); }
+DEVICE uint4 streamed(const bf16* from) { return *reinterpret_cast<const uint4*>(from); }
 DEVICE void add_shared(u64* to, u64 value) { *to += value; }
+DEVICE u32 add_shared(u32* to, u32 value) { return (*to += value) - value; }
 
 // Blocks come one after the other, so there are none that see each other's shared memory.
 #define CLUSTERS false
 DEVICE void cluster_barrier() {}
 DEVICE float of_block(const float*, u32) { return NAN; }
-DEVICE u32 last_to_arrive(u32* first, u32 first_count, u32* second, u32 second_count) {
-    static u32 last;
+DEVICE bool last_to_arrive(u32* ticket, u32 count) {
+    static bool last;
     emulator::meet(emulator::block);
     if (threadIdx.x == 0) {
-        bool of_first = first_count > 1 && ++*first == first_count;
-        bool of_second = second_count > 1 && ++*second == second_count;
-        if (of_first) *first = 0;
-        if (of_second) *second = 0;
-        last = of_first | of_second << 1;
+        last = ++*ticket == count;
+        if (last) *ticket = 0;
     }
     emulator::meet(emulator::block);
     return last;
 }
+DEVICE float2 of_others(const float2* from) { return *from; }
 DEVICE float of_others(const float* from) { return *from; }
 DEVICE float4 of_others(const float4* from) { return *from; }
 
@@ -295,6 +304,9 @@ DEVICE void start_copy(void* to, const void* from, bool real) {
     else emulator::threads[emulator::current].open.push_back(copy);
 }
 DEVICE void start_weights(void* to, const void* from, bool real) { start_copy(to, from, real); }
+DEVICE uint4 weights_once(const bf16* from, bool real) {
+    return real ? *reinterpret_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+}
 DEVICE void end_group() {
     emulator::Thread& thread = emulator::threads[emulator::current];
     thread.groups.push_back(std::move(thread.open));
@@ -331,6 +343,18 @@ DEVICE void load_transposed(u32 (&r)[4], const bf16* row) {
         r[m] = warp.rows[first][lane / 4] | (u32)warp.rows[first + 1][lane / 4] << 16;
     }
     emulator::meet_warp();
+}
+
+DEVICE u32 transposed(u32 pair) {
+    emulator::Warp& warp = emulator::warp();
+    u32 lane = emulator::lane(), row = lane / 4, column = 2 * (lane % 4);
+    warp.values[lane] = pair;
+    emulator::meet_warp();
+    // Row `row` and columns `column` and one on of the result are column `row` and these rows of what was given.
+    u32 first = (u32)warp.values[4 * column + row / 2] >> 16 * (row % 2) & 0xffff;
+    u32 second = (u32)warp.values[4 * (column + 1) + row / 2] >> 16 * (row % 2) & 0xffff;
+    emulator::meet_warp();
+    return first | second << 16;
 }
 
 // By the matrices' side of the tables of `mma.m16n8k16`: where element (row, k) of A and element (k, column) of B are kept.

@@ -2,7 +2,7 @@
 
 use super::super::{Ended, VerbError, output};
 use super::{token, until_told};
-use crate::assemble::{ServedEmbedder, ServedModel, with_kernels};
+use crate::assemble::{ServedEmbedder, ServedModel, for_machine};
 use clap::{Args, ValueEnum};
 use legwork_actors::clock::Clock;
 use legwork_actors::local::{Device, LocalEmbedder, LocalModel, LocalSettings, TemplateChoice};
@@ -41,6 +41,9 @@ pub(super) struct ModelArgs {
     /// Requests that may wait; the next is answered with 429.
     #[arg(long, default_value_t = LocalSettings::default().waiting_max)]
     waiting_max: usize,
+    /// Give the model a process of its own; on cards it always has one.
+    #[arg(long)]
+    apart: bool,
     /// The chat template.
     #[arg(long, value_enum, default_value_t = Template::Own)]
     template: Template,
@@ -65,10 +68,11 @@ enum Template {
 }
 
 pub(super) fn run(args: &ModelArgs) -> Result<Ended, VerbError> {
-    let settings = with_kernels(LocalSettings {
+    let settings = for_machine(LocalSettings {
         device: args.device.clone(),
         context: args.context,
         cache_mib: args.cache_mib,
+        apart: args.apart.then_some(true),
         running_max: args.running_max,
         waiting_max: args.waiting_max,
         template: match args.template {

@@ -19,7 +19,7 @@ fn submit(replicas: &Replicas, id: u64, session: Option<u128>) -> Listener {
 
 /// Which replica answers.
 async fn served_by(replicas: &Replicas, id: u64, session: u128) -> u32 {
-    match submit(replicas, id, Some(session)).to_the_end().await {
+    match submit(replicas, id, Some(session)).whole().await {
         (ids, Some(Reason::Length)) => ids[0],
         other => panic!("expected a token, heard {other:?}"),
     }
@@ -55,10 +55,10 @@ async fn requests_of_no_session_go_to_who_has_fewest_before_any_has_begun() {
     let busy = submit(&replicas, 0, None);
     begun.recv().unwrap();
     for id in 1..5 {
-        assert_eq!(submit(&replicas, id, None).to_the_end().await.0, [1]);
+        assert_eq!(submit(&replicas, id, None).whole().await.0, [1]);
     }
     go_on.send(()).unwrap();
-    assert_eq!(busy.to_the_end().await.0, [0]);
+    assert_eq!(busy.whole().await.0, [0]);
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn sessions_of_a_replica_that_is_gone_go_to_the_others_and_all_gone_is_tol
     kill(&replicas, &plans[1], 1).await;
     // While it is made anew it still takes requests, and fails them in the end.
     let mut id = 600;
-    while submit(&replicas, id, Some(1)).to_the_end().await.1.is_some() {
+    while submit(&replicas, id, Some(1)).whole().await.1.is_some() {
         id += 1;
     }
     let why = replicas.health().unwrap_err();
@@ -96,7 +96,7 @@ async fn a_session_leaves_a_replica_that_hangs() {
     let standings: Vec<_> = replicas.threads.iter().map(|thread| thread.standing(late_ms)).collect();
     assert_eq!(standings, [Standing::Late { asked: 1 }, Standing::Up { asked: 0 }]);
     go_on.send(()).unwrap();
-    assert_eq!(hangs.to_the_end().await.0, [0]);
+    assert_eq!(hangs.whole().await.0, [0]);
 }
 
 #[test]

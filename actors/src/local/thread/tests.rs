@@ -31,8 +31,8 @@ async fn after_a_failed_device_who_was_served_hears_it_and_who_waited_is_served_
     let waited = submit(&thread, 2, 3);
     go_on.send(()).unwrap();
     served.fails_with("a kernel was told to fail").await;
-    is_all(waited.to_the_end().await, 3);
-    is_all(submit(&thread, 3, 4).to_the_end().await, 4);
+    is_all(waited.whole().await, 3);
+    is_all(submit(&thread, 3, 4).whole().await, 4);
     assert_eq!((plan.made(), thread.restarts(), thread.health(0)), (2, 1, Ok(())));
     let gauges = thread.gauges();
     assert_eq!((gauges.accepted, gauges.finished, gauges.failed), (3, 2, 1), "counted over both: {gauges:?}");
@@ -52,7 +52,7 @@ async fn all_of_the_failed_step_hear_it_and_who_had_not_begun_is_served() {
     for heard in [first, second] {
         heard.fails_with("a kernel was told to fail").await;
     }
-    is_all(third.to_the_end().await, 9);
+    is_all(third.whole().await, 9);
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn after_a_panic_everybody_hears_it_and_the_next_request_is_answered() {
     go_on.send(()).unwrap();
     served.fails_with("panicked").await;
     waited.fails_with("panicked").await;
-    is_all(submit(&thread, 3, 2).to_the_end().await, 2);
+    is_all(submit(&thread, 3, 2).whole().await, 2);
     assert_eq!((plan.made(), thread.restarts(), thread.gauges().failed), (2, 1, 2));
 }
 
@@ -79,7 +79,7 @@ async fn an_engine_that_fails_too_often_is_gone_and_health_says_so() {
         plan.does([Act::FailDevice]);
         submit(&thread, id as u64, 9).fails_with("a kernel was told to fail").await;
     }
-    is_all(submit(&thread, 100, 2).to_the_end().await, 2);
+    is_all(submit(&thread, 100, 2).whole().await, 2);
     let (wait, begun, go_on) = waiting();
     plan.does([wait, Act::FailDevice]);
     let last = submit(&thread, 101, 9);
@@ -92,8 +92,8 @@ async fn an_engine_that_fails_too_often_is_gone_and_health_says_so() {
     assert!(why.contains("cuda:7") && why.contains("died more than 5 times") && why.contains("told to fail"), "{why}");
     assert_eq!((plan.made(), thread.restarts(), thread.standing(0)), (restarts + 1, restarts as u64, Standing::Gone));
     let (late, heard) = command(ask(103, None, 1));
-    drop(thread.submit(late).err().expect("an engine that is gone gives a request back"));
-    assert_eq!(heard.to_the_end().await, (Vec::new(), None));
+    drop(thread.submit(late).expect_err("an engine that is gone gives a request back"));
+    assert_eq!(heard.whole().await, (Vec::new(), None));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn making_anew_is_tried_again_while_the_budget_lasts() {
     plan.makings.lock().unwrap().extend([Making::Succeeds, Making::Fails, Making::Panics]);
     let thread = started(&plan, 1);
     submit(&thread, 1, 1).fails_with("told to fail").await;
-    is_all(submit(&thread, 2, 1).to_the_end().await, 1);
+    is_all(submit(&thread, 2, 1).whole().await, 1);
     assert_eq!((plan.made(), thread.restarts()), (2, 1));
     plan.makings.lock().unwrap().extend([Making::Fails; 2]);
     plan.does([Act::FailDevice]);
@@ -150,7 +150,7 @@ async fn a_step_that_hangs_is_told_with_its_time_until_it_ends() {
     assert!(why.contains("cuda:7") && why.contains("has run for"), "{why}");
     assert_eq!(thread.standing(now_ms + STEP_MAX_MS + 1), Standing::Late { asked: 1 });
     go_on.send(()).unwrap();
-    is_all(asked.to_the_end().await, 1);
+    is_all(asked.whole().await, 1);
 }
 
 #[tokio::test]
@@ -165,5 +165,5 @@ async fn a_crowded_door_says_that_it_is() {
     assert_eq!(thread.standing(0), Standing::Up { asked: DOOR_MAX + 1 });
     drop(crowd);
     go_on.send(()).unwrap();
-    is_all(first.to_the_end().await, 1);
+    is_all(first.whole().await, 1);
 }

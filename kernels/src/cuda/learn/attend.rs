@@ -5,11 +5,11 @@
 use super::param::{CardSums, SINGLE_BYTES};
 use super::plan::{key_tiles, reaches, tiles};
 use super::room::{Room, blocks, word};
-use super::units::{ATTEND_WARPS, KEY_WARPS};
+use super::units::{ATTEND_WARPS, KEY_WARPS, QUERY_WARPS};
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Driver, Shape};
 use crate::cuda::memory::{CardRows, Growing};
-use crate::cuda::plan::{Fast, TILE_WARPS};
+use crate::cuda::plan::Fast;
 use crate::cuda::source::Unit;
 use crate::ops::{Heads, OpsError};
 use std::collections::hash_map::Entry;
@@ -86,6 +86,11 @@ fn shared_bytes_of_tile(fast: Fast) -> u32 {
     ((32 * ATTEND_WARPS + 2 * 2 * STEP_ROWS) * fast.dim * size_of::<u16>()) as u32
 }
 
+/// Of the one for the gradient of queries: keys and values of two steps.
+fn shared_bytes_of_queries(fast: Fast) -> u32 {
+    (2 * 2 * STEP_ROWS * fast.dim * size_of::<u16>()) as u32
+}
+
 /// Of the one that goes over keys: its own with their values, rows of two steps, and what is taken from their scores.
 fn shared_bytes_of_keys(fast: Fast) -> u32 {
     let values = 2 * 16 * KEY_WARPS * fast.dim + 2 * 2 * STEP_ROWS * fast.dim;
@@ -102,7 +107,7 @@ impl<D: Driver> Room<D> {
                 let (rows, queries) = (Unit::train_attend(dim, group), Unit::train_queries(dim, group));
                 place.insert(Fastened {
                     attend: driver.kernel(&rows, "attend", shared_bytes_of_tile(fast))?,
-                    back_queries: driver.kernel(&queries, "back_queries", fast.shared_bytes())?,
+                    back_queries: driver.kernel(&queries, "back_queries", shared_bytes_of_queries(fast))?,
                     back_keys: driver.kernel(&Unit::train_keys(dim, group), "back_keys", shared_bytes_of_keys(fast))?,
                 })
             }
@@ -178,7 +183,7 @@ impl<D: Driver> Card<D> {
         let (tiles, key_tiles) = (room.sequences.tiles, room.sequences.key_tiles);
         let kernels = room.fastened(&self.driver, fast)?;
         let of_keys = Shape { shared_bytes: shared_bytes_of_keys(fast), ..blocks([key_tiles, kv], 32 * KEY_WARPS) };
-        let of_rows = Shape { shared_bytes: fast.shared_bytes(), ..blocks([tiles, kv], 32 * TILE_WARPS) };
+        let of_rows = Shape { shared_bytes: shared_bytes_of_queries(fast), ..blocks([tiles, kv], 32 * QUERY_WARPS) };
         for (kernel, shape, at) in [(&kernels.back_keys, of_keys, at[1]), (&kernels.back_queries, of_rows, at[0])] {
             let front = [qkv, stride, Arg::Address(at), query_heads, kv_heads, place.scale()];
             // SAFETY: as both declare them; tiles are of these rows, and shared memory is what the kernels were made with.

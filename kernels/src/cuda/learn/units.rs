@@ -2,11 +2,13 @@
 //!
 //! It refuses to know what they are given.
 
-use crate::cuda::plan::TILE_WARPS;
+use crate::cuda::plan::TILE_PACKED;
 use crate::cuda::source::Unit;
 
-/// Warps of a block of attention forward, each with 32 packed rows: as many rows as a tile of [`TILE_WARPS`] has.
-pub const ATTEND_WARPS: usize = TILE_WARPS / 2;
+/// Warps of a block of attention forward, each with 32 packed rows of a tile.
+pub const ATTEND_WARPS: usize = TILE_PACKED / 32;
+/// Warps of a block of the kernel for the gradient of queries, each with 16 packed rows of a tile.
+pub const QUERY_WARPS: usize = TILE_PACKED / 16;
 /// Warps of a block of the kernel that goes over keys, each with 16 of them: so that two blocks share a processor's memory.
 pub const KEY_WARPS: usize = 4;
 
@@ -48,7 +50,7 @@ impl Unit {
 
     /// The gradient of queries.
     pub fn train_queries(dim: usize, group: usize) -> Self {
-        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", TILE_WARPS as u32)];
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("WARPS", QUERY_WARPS as u32)];
         let kernels = &["back_queries"];
         Self { file: "train_queries.cu", text: include_str!("../train_queries.cu"), defines, kernels }
     }

@@ -1,10 +1,15 @@
-//! Where kernels are kept once they are compiled for a card: the user's folder for caches. It refuses to know what a kernel is.
+//! What a model in this process is given by the machine: the user's folder for caches, where kernels are kept once they are compiled
+//! for a card, and this very program, which is started again where a model is to have a process of its own. It refuses to know
+//! what a kernel is.
 
 use legwork_actors::local::LocalSettings;
 use std::path::{Path, PathBuf};
 
-/// The settings, with the folder for compiled kernels where they name none.
-pub fn with_kernels(mut settings: LocalSettings) -> LocalSettings {
+/// The settings, with the folder for compiled kernels where they name none, and the program for a model's own process.
+pub fn for_machine(mut settings: LocalSettings) -> LocalSettings {
+    if settings.is_apart() && settings.program.is_none() {
+        settings.program = std::env::current_exe().ok();
+    }
     if settings.device.is_cards() && settings.kernels.is_none() {
         settings.kernels = folder(&|name| std::env::var(name).ok());
         if settings.kernels.is_none() {
@@ -40,12 +45,13 @@ mod tests {
 
     #[test]
     fn the_processor_keeps_none_and_a_named_folder_stays() {
-        assert_eq!(with_kernels(LocalSettings::default()), LocalSettings::default());
+        assert_eq!(for_machine(LocalSettings::default()), LocalSettings::default());
         let named = LocalSettings {
             device: "cuda:1".parse().unwrap(),
             kernels: Some(PathBuf::from("here")),
+            program: Some(PathBuf::from("legwork")),
             ..LocalSettings::default()
         };
-        assert_eq!(with_kernels(named.clone()), named);
+        assert_eq!(for_machine(named.clone()), named);
     }
 }

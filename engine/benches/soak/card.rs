@@ -1,0 +1,357 @@
+//! The soak on a card: `soak --card MODEL [MINUTES [SEED]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
+//! texts, so that prompts have 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a
+//! deadline, pages are few, so that they go to host memory and are given up. In the middle the card is made to fail: all that
+//! is on it is lost, it is opened anew in the same process, and whoever was not answered is answered by the new engine.
+//!
+//! Canaries are greedy answers known from the start. Rounding depends on what else is in a step, so a canary may leave its
+//! known answer, but only for a token that was at most [`GAP_MAX`] less probable there; up to there the logarithms of its
+//! tokens' probabilities may be [`SHIFT_MAX`] from the known ones, and [`SHIFT_MEAN_MAX`] in the mean.
+
+#[path = "card/desk.rs"]
+mod desk;
+#[path = "card/machine.rs"]
+mod machine;
+#[path = "card/traffic.rs"]
+mod traffic;
+
+use crate::alone::{Answered, ask};
+use crate::room::{LOOKS_MIN, Room};
+use desk::Desk;
+use legwork_engine::{Engine, EngineLimits, Gauges, RequestId, SessionId};
+use legwork_kernels::cuda::{Cuda, Nvidia};
+use legwork_kernels::{Cpu, Ops};
+use legwork_model::Forward;
+use machine::{Failing, Machine};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use traffic::{Bounds, Traffic};
+
+/// Natural logarithms of probabilities. On a model of Qwen3-4B's shape with random weights the bench `gpu` saw two ways of
+/// computing one context up to 1.0 apart (of 64 positions and all tokens) and, by their divergence, 0.13 in the mean; its logits
+/// have a deviation of 4, which is what keys of another's page would move them by, and near 20 come in bf16's steps of 1/8.
+pub(crate) const GAP_MAX: f32 = 1.25;
+pub(crate) const SHIFT_MAX: f32 = 1.25;
+/// In the mean of all tokens that are equal.
+pub(crate) const SHIFT_MEAN_MAX: f64 = 0.25;
+/// Requests alive at all times, and of these how many run at once at most.
+const ALIVE: usize = 64;
+const RUNNING_MAX: usize = 40;
+/// Rows of a step.
+const STEP_ROWS: usize = 2_048;
+/// Paused sessions that keep pages.
+const SESSIONS_MAX: usize = 16;
+/// Pages in host memory at most.
+const HOST_PAGES: usize = 300;
+/// Steps within which all that live must end when no more come.
+const DRAIN_STEPS_MAX: usize = 20_000;
+/// Room is looked at so often.
+const LOOK: Duration = Duration::from_secs(5);
+/// After the first quarter of a life, host memory may rise by so many MB a minute, and memory of the card by so many.
+const HOST_SLOPE_MAX: f64 = 20.0;
+const CARD_SLOPE_MAX: f64 = 20.0;
+/// Memory of the card that may be missing when all is dropped, in MB: what the driver keeps.
+const LEFT_MAX_MB: f64 = 64.0;
+
+/// Runs it on card 0, or with `--card-cpu` on the processor, which only shows that the program works.
+pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) -> ExitCode {
+    let Some(model) = arguments.next() else {
+        println!("skipped: name a folder made by benches/peers/make_qwen3_4b.py");
+        return ExitCode::SUCCESS;
+    };
+    let minutes: f64 = arguments.next().map_or(5.0, |text| text.parse().unwrap());
+    let seed: u64 = arguments.next().map_or(64, |text| text.parse().unwrap());
+    let time = Duration::from_secs_f64(60.0 * minutes);
+    if is_cpu {
+        let machine = Machine { folder: model.into(), open: Cpu::new, fail: |_| false, free_mb: |_| None };
+        return Soak::new(machine, seed, Bounds { pages: 40, prompt_max: 400 }).run(time);
+    }
+    if Nvidia::count() == 0 {
+        println!("skipped: there is no card here");
+        return ExitCode::SUCCESS;
+    }
+    let machine = Machine {
+        folder: model.into(),
+        open: || Cuda::open(0, None).unwrap(),
+        fail: |card: &Cuda| {
+            card.driver().inject_failure().unwrap();
+            true
+        },
+        free_mb: |card| card.driver().memory().ok().map(|(free, _)| free as f64 / 1e6),
+    };
+    Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }).run(time)
+}
+
+/// An engine on a machine, those who ask, those who check.
+struct Soak<B: Ops + 'static> {
+    machine: Machine<B>,
+    bounds: Bounds,
+    engine: Engine<Failing<B>>,
+    desk: Desk,
+    traffic: Traffic,
+    began: Instant,
+    room: Room,
+    /// Minutes, and MB of the card in use.
+    card: Vec<(f64, f64)>,
+    slowest: Duration,
+    /// Gauges of engines that are no more.
+    before: Vec<Gauges>,
+    recovered: Option<Duration>,
+}
+
+impl<B: Ops + 'static> Soak<B> {
+    fn new(machine: Machine<B>, seed: u64, bounds: Bounds) -> Self {
+        let model = machine.model(bounds.pages, STEP_ROWS);
+        let traffic = Traffic::new(seed, machine.vocabulary(), bounds);
+        // Alone: nothing is shared, one request at a time.
+        let limits = EngineLimits { running_max: 1, step_rows: STEP_ROWS, prefix_cache: false, ..limits(0) };
+        let mut alone = Engine::new(model, None, limits).unwrap();
+        let known: Vec<Answered> =
+            traffic.references().iter().cloned().map(|(prompt, sampling)| ask(&mut alone, prompt, sampling)).collect();
+        drop(alone);
+        let engine = engine(&machine, bounds);
+        println!(
+            "{}, seed {seed}: {ALIVE} requests alive, prompts of 10 to {} tokens, {} pages, steps of {STEP_ROWS} rows, {} canaries",
+            machine.folder.display(),
+            bounds.prompt_max,
+            bounds.pages,
+            known.len()
+        );
+        Self {
+            machine,
+            bounds,
+            engine,
+            desk: Desk::new(known),
+            traffic,
+            began: Instant::now(),
+            room: Room::default(),
+            card: Vec::new(),
+            slowest: Duration::ZERO,
+            before: Vec::new(),
+            recovered: None,
+        }
+    }
+
+    fn run(mut self, time: Duration) -> ExitCode {
+        self.began = Instant::now();
+        let at_start = self.free_mb();
+        self.load(time / 2);
+        self.fail();
+        self.load(time);
+        self.drain();
+        let at_end = self.free_mb();
+        self.check_room();
+        self.compare_with_alone();
+        self.print(at_start, at_end)
+    }
+
+    fn load(&mut self, until: Duration) {
+        let mut look = self.began.elapsed();
+        while self.began.elapsed() < until {
+            self.fill();
+            self.step();
+            self.cancel();
+            if self.began.elapsed() >= look {
+                self.look();
+                look += LOOK;
+            }
+        }
+    }
+
+    fn fill(&mut self) {
+        while self.desk.alive() < ALIVE {
+            let now_ms = self.now_ms();
+            let ask = self.traffic.ask(now_ms);
+            match self.engine.submit(ask.request.clone(), now_ms) {
+                Ok(()) => self.desk.take_in(ask),
+                Err(refusal) => return self.desk.breach(format!("a good request was refused: {refusal}")),
+            }
+        }
+    }
+
+    /// One step; whether the device failed in it.
+    fn step(&mut self) -> bool {
+        let (now_ms, began) = (self.now_ms(), Instant::now());
+        let mut out = Vec::new();
+        let report = self.engine.step(now_ms, &mut out);
+        self.slowest = self.slowest.max(began.elapsed());
+        self.desk.steps += 1;
+        if let Some(failure) = report.failure.filter(|_| !report.device_failed) {
+            self.desk.breach(format!("a step of the model failed: {failure}"));
+        }
+        for ended in self.desk.hear(out, report.device_failed) {
+            if let Some(session) = self.traffic.ended(ended) {
+                self.engine.release_session(session);
+            }
+        }
+        self.desk.look_at_deadlines(now_ms);
+        if let Err(fault) = self.engine.audit() {
+            self.desk.breach(format!("the audit after step {}: {fault}", self.desk.steps));
+        }
+        report.device_failed
+    }
+
+    fn cancel(&mut self) {
+        for id in self.desk.due_to_cancel() {
+            self.engine.cancel(id);
+        }
+        self.engine.cancel(RequestId(u64::MAX));
+    }
+
+    /// The card fails; all that is on it goes, and whoever lives is asked for again of a new one.
+    fn fail(&mut self) {
+        if !self.engine.model().fail(self.machine.fail) {
+            self.desk.breach("the card could not be made to fail".to_owned());
+        }
+        let failed = self.step();
+        let began = Instant::now();
+        if !failed {
+            self.desk.breach("the card was made to fail, and the next step did not say so".to_owned());
+        }
+        self.before.push(self.engine.gauges());
+        let again = self.desk.all_again();
+        // What is on the card must be gone before it can be opened anew.
+        drop(std::mem::replace(&mut self.engine, none()));
+        self.engine = engine(&self.machine, self.bounds);
+        let now_ms = self.now_ms();
+        for request in again {
+            let late = request.deadline_ms.is_some_and(|deadline| deadline <= now_ms);
+            let id = request.id;
+            match self.engine.submit(request, now_ms) {
+                Ok(()) => {}
+                Err(_) if late => self.desk.too_late(id),
+                Err(refusal) => self.desk.breach(format!("a request was refused after the failure: {refusal}")),
+            }
+        }
+        self.traffic.forget(&self.desk);
+        self.recovered = Some(began.elapsed());
+    }
+
+    fn drain(&mut self) {
+        let mut steps = 0;
+        while self.desk.alive() > 0 && steps < DRAIN_STEPS_MAX {
+            self.step();
+            steps += 1;
+        }
+        (0..self.traffic.sessions()).for_each(|session| self.engine.release_session(SessionId(session)));
+        self.engine.forget_computed();
+        let gauges = self.engine.gauges();
+        let left = (gauges.waiting, gauges.running, gauges.pages_held, gauges.pages_pinned, gauges.host_bytes);
+        if left != (0, 0, 0, 0, 0) || gauges.pages_free != self.bounds.pages || self.engine.audit().is_err() {
+            self.desk.breach(format!("after the end not all was free: {gauges:?}"));
+        }
+        if (gauges.failed, gauges.failed_steps, gauges.failed_copies) != (0, 0, 0) {
+            self.desk.breach(format!("something failed on the new card: {gauges:?}"));
+        }
+    }
+
+    fn compare_with_alone(&mut self) {
+        let limits = EngineLimits { running_max: 1, step_rows: STEP_ROWS, prefix_cache: false, ..limits(0) };
+        drop(std::mem::replace(&mut self.engine, none()));
+        let mut alone = Engine::new(self.machine.model(self.bounds.pages, STEP_ROWS), None, limits).unwrap();
+        self.desk.compare_with_alone(|prompt, sampling| ask(&mut alone, prompt, sampling));
+    }
+
+    fn look(&mut self) {
+        let after = self.began.elapsed();
+        self.room.look(after, self.engine.gauges().host_bytes);
+        if let Some(free) = self.free_mb() {
+            self.card.push((after.as_secs_f64() / 60.0, -free));
+        }
+    }
+
+    fn check_room(&mut self) {
+        let host: Vec<(f64, f64)> = self.room.looks.iter().map(|(at, held, host)| (*at, held - host)).collect();
+        let halves = |points: &[(f64, f64)]| {
+            let middle = points.len() / 2;
+            [&points[..middle], &points[middle..]].map(|life| life[life.len() / 4..].to_vec())
+        };
+        for (what, points, most) in [("host", host, HOST_SLOPE_MAX), ("card", self.card.clone(), CARD_SLOPE_MAX)] {
+            for (life, points) in ["before", "after"].into_iter().zip(halves(&points)) {
+                if points.len() < LOOKS_MIN {
+                    println!("memory of the {what} {life} the failure: fewer than {LOOKS_MIN} looks");
+                    continue;
+                }
+                let course = crate::room::course(&points);
+                let (swing, slope) = (course.most - course.least, course.a_minute);
+                println!(
+                    "memory of the {what} {life} the failure: within {swing:.1} MB, {slope:+.2} MB a minute (bound {most})"
+                );
+                if slope > most {
+                    self.desk.breach(format!("memory of the {what} rises by {slope:.2} MB a minute"));
+                }
+            }
+        }
+    }
+
+    fn print(self, at_start: Option<f64>, at_end: Option<f64>) -> ExitCode {
+        let Self { mut desk, engine, before, recovered, slowest, began, room, .. } = self;
+        drop(engine);
+        println!(
+            "\n{} steps in {:.0} s, slowest {:.0} ms",
+            desk.steps,
+            began.elapsed().as_secs_f64(),
+            1e3 * slowest.as_secs_f64()
+        );
+        if let Some(recovered) = recovered {
+            println!("the card failed once; opened, loaded and asked again within {:.1} s", recovered.as_secs_f64());
+        }
+        for gauges in before {
+            println!("gauges of the engine before: {gauges:?}");
+        }
+        if let (Some(start), Some(end)) = (at_start, at_end) {
+            println!("MB free of the card: {start:.0} at the start, {end:.0} at the end");
+            if start - end > LEFT_MAX_MB + 600.0 {
+                desk.breach(format!("{:.0} MB of the card are missing at the end", start - end));
+            }
+        }
+        if let (Some(first), Some(last)) = (room.looks.first(), room.looks.last()) {
+            println!(
+                "MB held by the process (of these pages): {:.0} ({:.0}) first, {:.0} ({:.0}) last",
+                first.1, first.2, last.1, last.2
+            );
+        }
+        desk.print();
+        match desk.breaches {
+            0 => {
+                println!("all checks held");
+                ExitCode::SUCCESS
+            }
+            breaches => {
+                println!("{breaches} breaches");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn free_mb(&self) -> Option<f64> {
+        self.engine.model().ops().and_then(self.machine.free_mb)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
+
+/// With so many bytes of host memory.
+fn limits(host_bytes_max: usize) -> EngineLimits {
+    EngineLimits {
+        running_max: RUNNING_MAX,
+        waiting_max: ALIVE,
+        step_rows: STEP_ROWS,
+        reserve_tokens: 0,
+        host_bytes_max,
+        sessions_max: SESSIONS_MAX,
+        ..EngineLimits::default()
+    }
+}
+
+/// Holds the place of an engine while there is none.
+fn none<B: Ops>() -> Engine<Failing<B>> {
+    Engine::new(Failing::none(), None, EngineLimits { running_max: 1, ..limits(0) }).unwrap()
+}
+
+fn engine<B: Ops>(machine: &Machine<B>, bounds: Bounds) -> Engine<Failing<B>> {
+    let mut model = machine.model(bounds.pages, STEP_ROWS);
+    let page_bytes = model.save_pages(&[0]).unwrap().len();
+    Engine::new(model, None, limits(HOST_PAGES.min(bounds.pages / 3) * page_bytes)).unwrap()
+}
