@@ -4,6 +4,8 @@
 //! Activations are rows in arenas made once; nothing here allocates during a step. Gradients of learned tensors are added to,
 //! in `f32`, in an order that does not depend on the number of threads. It refuses to know which model they make up.
 
+pub(crate) mod expect;
+
 use crate::ops::{Heads, Ops, OpsError, Rope};
 
 /// What a learned tensor consists of; all of it `f32`, of one shape.
@@ -45,6 +47,8 @@ pub struct AdamW {
 pub trait Learn: Ops {
     /// A learned tensor `[rows, cols]` with its gradient and moments; a vector is one row.
     type Param: Send;
+    /// Rows in single precision, where those of activations may be narrower.
+    type Sums: Send;
 
     /// Makes a learned tensor; gradient and moments are 0.
     ///
@@ -66,6 +70,18 @@ pub trait Learn: Ops {
     /// # Errors
     /// Values that are not of its shape, or a device that failed.
     fn write_param(&self, param: &mut Self::Param, part: Part, values: &[f32]) -> Result<(), OpsError>;
+
+    /// Makes room for rows of sums.
+    ///
+    /// # Errors
+    /// Too little memory.
+    fn sums(&self, rows_max: usize, width: usize) -> Result<Self::Sums, OpsError>;
+
+    /// Copies rows of sums to the host.
+    ///
+    /// # Errors
+    /// A device that failed.
+    fn read_sums(&self, sums: &Self::Sums, out: &mut Vec<f32>) -> Result<(), OpsError>;
 
     /// Holds `rows` rows of zeros from now on.
     ///
@@ -194,7 +210,7 @@ pub trait Learn: Ops {
         heads: Heads,
         starts: &[u32],
         out: &mut Self::Rows,
-        lse: &mut Self::Rows,
+        lse: &mut Self::Sums,
     ) -> Result<(), OpsError>;
 
     /// Overwrites `d_qkv` with the gradient of `qkv`, from what [`Learn::attend_forward`] was given and gave (Dao 2023's
@@ -209,7 +225,7 @@ pub trait Learn: Ops {
         heads: Heads,
         starts: &[u32],
         out: &Self::Rows,
-        lse: &Self::Rows,
+        lse: &Self::Sums,
         d_out: &Self::Rows,
         d_qkv: &mut Self::Rows,
     ) -> Result<(), OpsError>;

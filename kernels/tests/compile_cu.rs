@@ -19,10 +19,24 @@ const SPILLED_MAX_BYTES: u32 = 96;
 
 fn units() -> Vec<Unit> {
     let mut units = vec![Unit::rows(), Unit::rotate(), Unit::plain(), Unit::sample()];
+    units.extend([
+        Unit::train_rows(),
+        Unit::train_rotate(),
+        Unit::train_plain(),
+        Unit::train_loss(),
+        Unit::train_update(),
+    ]);
     for (query, kv, dim) in HEADS {
         let fast = Fast::of(Heads { query, kv, dim }).unwrap();
-        let prefills = [Unit::prefill(dim, fast.group), Unit::prefill_hopper(dim, fast.group)];
-        for unit in [Unit::decode(dim, fast.heads)].into_iter().chain(prefills) {
+        let of_heads = [
+            Unit::decode(dim, fast.heads),
+            Unit::prefill(dim, fast.group),
+            Unit::prefill_hopper(dim, fast.group),
+            Unit::train_attend(dim, fast.group),
+            Unit::train_queries(dim, fast.group),
+            Unit::train_keys(dim, fast.group),
+        ];
+        for unit in of_heads {
             if !units.contains(&unit) {
                 units.push(unit);
             }

@@ -4,8 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[cfg(feature = "cuda")]
+#[path = "learn/card.rs"]
+mod card;
 #[path = "learn/checks.rs"]
 mod checks;
+#[cfg(feature = "cuda")]
+#[path = "conformance/emulated.rs"]
+mod emulated;
 #[path = "learn/formulas.rs"]
 mod formulas;
 #[path = "learn/graphs.rs"]
@@ -13,29 +19,29 @@ mod graphs;
 #[path = "learn/updates.rs"]
 mod updates;
 
-use checks::{Case, Dice, fill, near, part, read, spoiled, wide};
+use checks::{Case, Dice, Precision, fill, near, part, read, spoiled, wide};
 use legwork_kernels::cpu::panel::Level;
 use legwork_kernels::cpu::team::together;
 use legwork_kernels::{Cpu, Group, Heads, Learn, Ops, OpsError, Part, Rope};
 
 /// Every operation of a backend.
-fn learns<B: Learn>(ops: &B, tolerance: f64) {
-    let dice = &mut Dice(11);
+fn learns<B: Learn>(ops: &B, precision: Precision) {
+    let dice = &mut Dice(11, precision.round);
     for (rows, inputs, outputs) in [(1, 75, 37), (7, 16, 130), (33, 129, 64), (70, 200, 19)] {
-        linear(ops, tolerance, dice, [rows, inputs, outputs]);
+        linear(ops, precision, dice, [rows, inputs, outputs]);
     }
     for (rows, width) in [(1, 48), (7, 77), (33, 130), (150, 20)] {
-        norm(ops, tolerance, dice, [rows, width]);
-        swiglu(ops, tolerance, dice, [rows, width]);
+        norm(ops, precision, dice, [rows, width]);
+        swiglu(ops, precision, dice, [rows, width]);
     }
-    table(ops, tolerance, dice);
-    moves(ops, tolerance, dice);
+    table(ops, precision, dice);
+    moves(ops, precision, dice);
     for (heads, rows) in [([4, 2, 20], 7), ([3, 1, 16], 1), ([2, 2, 64], 70)] {
         let heads = Heads { query: heads[0], kv: heads[1], dim: heads[2] };
         for (interleaved, normed, scale) in
             [(false, true, 1.0), (true, true, 0.8), (true, false, 1.3), (false, false, 1.0)]
         {
-            rotation(ops, tolerance, dice, (heads, rows), (interleaved, normed, scale));
+            rotation(ops, precision, dice, (heads, rows), (interleaved, normed, scale));
         }
     }
     for ([query, kv, dim], lengths) in [
@@ -44,12 +50,17 @@ fn learns<B: Learn>(ops: &B, tolerance: f64) {
         ([8, 2, 128], vec![33, 64]),
         ([3, 3, 20], vec![7]),
     ] {
-        attention(ops, tolerance, dice, Heads { query, kv, dim }, &lengths);
+        attention(ops, precision, dice, Heads { query, kv, dim }, &lengths);
     }
     for (rows, width, columns) in [(1, 9, 9), (7, 77, 70), (33, 2_500, 2_499)] {
-        loss(ops, tolerance, dice, [rows, width, columns]);
+        loss(ops, precision, dice, [rows, width, columns]);
     }
-    updates::updates(ops, tolerance, dice);
+    updates::updates(ops, precision.single, dice);
+}
+
+/// Of what is done to single rows, and of the gradients of learned tensors.
+fn rows_of(precision: Precision) -> (f64, f64) {
+    (precision.rows, precision.single)
 }
 
 /// A tensor whose gradient is not 0 at first, since what comes is added.
@@ -65,7 +76,7 @@ fn added<B: Learn>(ops: &B, param: &B::Param) -> Vec<f32> {
     part(ops, param, Part::Gradient).iter().map(|gradient| gradient - 0.5).collect()
 }
 
-fn linear<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, inputs, outputs]: [usize; 3]) {
+fn linear<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, [rows, inputs, outputs]: [usize; 3]) {
     let (x, weight, bias) = (dice.many(rows * inputs), dice.many(outputs * inputs), dice.many(outputs));
     let d_out = dice.many(rows * outputs);
     let (mut weights, mut biases) = (param(ops, [outputs, inputs], &weight), param(ops, [1, outputs], &bias));
@@ -80,20 +91,21 @@ fn linear<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, inputs, out
         out: &read(ops, &out),
         gradients: &[read(ops, &dx), added(ops, &weights), added(ops, &biases)],
     };
-    case.check(tolerance, formulas::linear, graphs::linear, dice);
+    // A library may round a product before it adds the bias.
+    case.check(rows_of(precision), formulas::linear, graphs::linear, dice);
     // Without bias, and without a gradient of what went in.
     ops.linear_forward(&of_x, &weights, None, &mut out).unwrap();
-    let plain: Vec<f64> = case.out.iter().enumerate().map(|(at, out)| f64::from(out - bias[at % outputs])).collect();
-    near("linear without bias", &read(ops, &out), &plain, tolerance);
+    let plain = [(wide(&x), rows), (wide(&weight), outputs), (vec![0.0; outputs], 1)];
+    near("linear without bias", &read(ops, &out), &formulas::linear(&plain), precision.product);
     let before = part(ops, &weights, Part::Gradient);
     ops.zero_gradient(&mut weights).unwrap();
     ops.linear_backward(&of_x, &mut weights, None, &of_d, None).unwrap();
     let expected: Vec<f64> = before.iter().map(|gradient| f64::from(*gradient) - 0.5).collect();
-    near("linear, again", &part(ops, &weights, Part::Gradient), &expected, tolerance);
+    near("linear, again", &part(ops, &weights, Part::Gradient), &expected, precision.single);
     assert!(ops.linear_forward(&of_d, &weights, None, &mut out).is_err() || inputs == outputs);
 }
 
-fn norm<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width]: [usize; 2]) {
+fn norm<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, [rows, width]: [usize; 2]) {
     let (x, weight, d_out) = (dice.many(rows * width), dice.many(width), dice.many(rows * width));
     let (of_x, of_d, mut weights) = (fill(ops, &x, rows), fill(ops, &d_out, rows), param(ops, [1, width], &weight));
     let (mut out, mut dx) = (spoiled(ops, rows, width), fill(ops, &vec![0.25; rows * width], rows));
@@ -107,11 +119,11 @@ fn norm<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width]: [usiz
         out: &read(ops, &out),
         gradients: &[dx, added(ops, &weights)],
     };
-    case.check(tolerance, |inputs| formulas::norm(inputs, 1e-5), |inputs| graphs::norm(inputs, 1e-5), dice);
+    case.check(rows_of(precision), |inputs| formulas::norm(inputs, 1e-5), |inputs| graphs::norm(inputs, 1e-5), dice);
 }
 
-fn swiglu<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width]: [usize; 2]) {
-    let x: Vec<f32> = dice.many(rows * 2 * width).iter().map(|x| x * 6.0).collect();
+fn swiglu<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, [rows, width]: [usize; 2]) {
+    let x = precision.rounded(dice.many(rows * 2 * width), |x| x * 6.0);
     let d_out = dice.many(rows * width);
     let (of_x, of_d) = (fill(ops, &x, rows), fill(ops, &d_out, rows));
     let (mut out, mut dx) = (spoiled(ops, rows, width), spoiled(ops, rows, 2 * width));
@@ -124,11 +136,11 @@ fn swiglu<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width]: [us
         out: &read(ops, &out),
         gradients: &[read(ops, &dx)],
     };
-    case.check(tolerance, formulas::swiglu, graphs::swiglu, dice);
+    case.check(rows_of(precision), formulas::swiglu, graphs::swiglu, dice);
 }
 
 /// A table of ids 100 to 119: others are another rank's.
-fn table<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
+fn table<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice) {
     let (width, first) = (37, 100_u32);
     let (values, ids) = (dice.many(20 * width), [119_u32, 100, 7, 100, 120, 103, 100]);
     let d_out = dice.many(ids.len() * width);
@@ -143,11 +155,11 @@ fn table<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
         gradient[at..at + width].iter_mut().zip(&d_out[row * width..]).for_each(|(sum, d)| *sum += f64::from(*d));
     }
     near("embed", &read(ops, &out), &expected, 0.0);
-    near("embed, gradient", &added(ops, &table), &gradient, tolerance);
+    near("embed, gradient", &added(ops, &table), &gradient, precision.single);
 }
 
 /// What only moves and adds rows.
-fn moves<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
+fn moves<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice) {
     let (rows, width) = (9, 21);
     let (x, y) = (dice.many(rows * width), dice.many(3 * width));
     let (mut of_x, of_y) = (fill(ops, &x, rows), fill(ops, &y, 3));
@@ -155,13 +167,13 @@ fn moves<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
     ops.copy(&of_x, &mut copy).unwrap();
     assert_eq!(read(ops, &copy), x);
     ops.add(&mut copy, &of_x).unwrap();
-    near("add", &read(ops, &copy), &x.iter().map(|x| f64::from(x + x)).collect::<Vec<_>>(), tolerance);
+    near("add", &read(ops, &copy), &x.iter().map(|x| f64::from(x + x)).collect::<Vec<_>>(), precision.single);
     ops.pick_backward(&of_y, &[8, 2, 8], &mut of_x).unwrap();
     let mut expected = wide(&x);
     for (row, y) in [8, 2, 8].iter().zip(y.chunks_exact(width)) {
         expected[row * width..][..width].iter_mut().zip(y).for_each(|(x, y)| *x += f64::from(*y));
     }
-    near("pick, back", &read(ops, &of_x), &expected, tolerance);
+    near("pick, back", &read(ops, &of_x), &expected, precision.product);
     assert!(ops.pick_backward(&of_y, &[0, 1, 9], &mut of_x).is_err(), "there are 9 rows");
     ops.zero(&mut copy, 4).unwrap();
     assert_eq!(read(ops, &copy), vec![0.0; 4 * width]);
@@ -170,7 +182,7 @@ fn moves<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice) {
 
 fn rotation<B: Learn>(
     ops: &B,
-    tolerance: f64,
+    precision: Precision,
     dice: &mut Dice,
     (heads, rows): (Heads, usize),
     (interleaved, normed, scale): (bool, bool, f32),
@@ -196,7 +208,7 @@ fn rotation<B: Learn>(
         gradients: &[read(ops, &d), added(ops, &query), added(ops, &key)][..count],
     };
     case.check(
-        tolerance,
+        rows_of(precision),
         |inputs| formulas::rotate(inputs, heads, eps, &rope, &positions),
         |inputs| graphs::rotate(inputs, heads, eps, &rope, &positions),
         dice,
@@ -206,14 +218,14 @@ fn rotation<B: Learn>(
     }
 }
 
-fn attention<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, heads: Heads, lengths: &[u32]) {
+fn attention<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, heads: Heads, lengths: &[u32]) {
     let mut starts = vec![0];
     lengths.iter().for_each(|length| starts.push(starts[starts.len() - 1] + length));
     let rows = starts[starts.len() - 1] as usize;
-    let x: Vec<f32> = dice.many(rows * heads.fused()).iter().map(|x| x * 1.5).collect();
+    let x = precision.rounded(dice.many(rows * heads.fused()), |x| x * 1.5);
     let d_out = dice.many(rows * heads.width());
     let (qkv, of_d) = (fill(ops, &x, rows), fill(ops, &d_out, rows));
-    let (mut out, mut lse) = (spoiled(ops, rows, heads.width()), spoiled(ops, rows, heads.query));
+    let (mut out, mut lse) = (spoiled(ops, rows, heads.width()), ops.sums(rows, heads.query).unwrap());
     let mut d_qkv = spoiled(ops, rows, heads.fused());
     ops.attend_forward(&qkv, heads, &starts, &mut out, &mut lse).unwrap();
     ops.attend_backward(&qkv, heads, &starts, &out, &lse, &of_d, &mut d_qkv).unwrap();
@@ -225,15 +237,22 @@ fn attention<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, heads: Heads, l
         gradients: &[read(ops, &d_qkv)],
     };
     let formula = |inputs: &formulas::Inputs| formulas::attend(inputs, heads, &starts);
-    near(&format!("{}, lse", case.what), &read(ops, &lse), &formula(&[(wide(&x), rows)]).1, tolerance);
-    case.check(tolerance, |inputs| formula(inputs).0, |inputs| graphs::attend(inputs, heads, &starts), dice);
+    let mut sums = Vec::new();
+    ops.read_sums(&lse, &mut sums).unwrap();
+    near(&format!("{}, lse", case.what), &sums, &formula(&[(wide(&x), rows)]).1, precision.single);
+    case.check(
+        (precision.attention, precision.single),
+        |inputs| formula(inputs).0,
+        |inputs| graphs::attend(inputs, heads, &starts),
+        dice,
+    );
     for wrong in [vec![], vec![0], vec![1, rows as u32], vec![0, rows as u32 + 1], vec![0, 5, 3, rows as u32]] {
         assert!(ops.attend_forward(&qkv, heads, &wrong, &mut out, &mut lse).is_err(), "{wrong:?}");
     }
 }
 
-fn loss<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width, columns]: [usize; 3]) {
-    let x: Vec<f32> = dice.many(rows * width).iter().map(|x| x * 20.0).collect();
+fn loss<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, [rows, width, columns]: [usize; 3]) {
+    let x = precision.rounded(dice.many(rows * width), |x| x * 20.0);
     let targets: Vec<u32> = (0..rows).map(|_| dice.below(columns) as u32).collect();
     let weights: Vec<f32> = dice.many(rows).iter().map(|weight| weight + 1.0).collect();
     let (mut logits, mut losses) = (fill(ops, &x, rows), vec![1.0]);
@@ -247,7 +266,12 @@ fn loss<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width, column
         gradients: &[read(ops, &logits)],
     };
     let formula = |inputs: &formulas::Inputs| formulas::cross_entropy(inputs, columns, &targets, &weights);
-    case.check(tolerance, formula, |inputs| graphs::cross_entropy(inputs, columns, &targets, &weights), dice);
+    case.check(
+        (precision.product, precision.single),
+        formula,
+        |inputs| graphs::cross_entropy(inputs, columns, &targets, &weights),
+        dice,
+    );
     let padding = case.gradients[0].chunks_exact(width).flat_map(|row| &row[columns..]);
     assert!(padding.clone().all(|gradient| *gradient == 0.0));
     let beyond = vec![columns as u32; rows];
@@ -256,12 +280,13 @@ fn loss<B: Learn>(ops: &B, tolerance: f64, dice: &mut Dice, [rows, width, column
 }
 
 /// Ranks of one group give together what one gives alone.
-fn shards<B: Learn + Send>(alone: &B, ranks: Vec<B>, tolerance: f64) {
-    let (dice, rows, columns) = (&mut Dice(5), 13, 70);
+fn shards<B: Learn + Send>(alone: &B, ranks: Vec<B>, precision: Precision) {
+    let tolerance = precision.product;
+    let (dice, rows, columns) = (&mut Dice(5, precision.round), 13, 70);
     // Of four ranks, the last has nothing but padding.
     let (count, share) = (ranks.len(), 120 / ranks.len());
     let width = count * share;
-    let x: Vec<f32> = dice.many(rows * width).iter().map(|x| x * 9.0).collect();
+    let x = precision.rounded(dice.many(rows * width), |x| x * 9.0);
     let targets: Vec<u32> = (0..rows).map(|_| dice.below(columns) as u32).collect();
     let weights = dice.many(rows);
     let (mut logits, mut losses) = (fill(alone, &x, rows), Vec::new());
@@ -294,7 +319,7 @@ fn shards<B: Learn + Send>(alone: &B, ranks: Vec<B>, tolerance: f64) {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for (of_rank, sum) in &results {
-        near("sharded losses", of_rank, &wide(&losses), tolerance);
+        near("sharded losses", of_rank, &wide(&losses), precision.single.max(2e-6));
         assert_eq!((of_rank, sum), (&results[0].0, &results[0].1), "all ranks have the same bits");
     }
 }
@@ -306,14 +331,14 @@ fn ranks_of(count: usize) -> Vec<Cpu> {
 #[test]
 fn the_processor_learns_at_every_level() {
     for level in Level::available() {
-        learns(&Cpu::at(level), 2e-5);
+        learns(&Cpu::at(level), Precision::single(2e-5));
     }
 }
 
 #[test]
 fn ranks_that_are_threads_give_what_one_gives_alone() {
     for count in [2, 4] {
-        shards(&Cpu::new(), ranks_of(count), 2e-6);
+        shards(&Cpu::new(), ranks_of(count), Precision::single(2e-6));
     }
 }
 
@@ -356,7 +381,7 @@ fn a_rank_whose_thread_dies_ends_the_others_collectives() {
 
 /// The bits of what the larger operations give.
 fn bits(ops: &Cpu) -> Vec<Vec<f32>> {
-    let dice = &mut Dice(3);
+    let dice = &mut Dice::plain(3);
     let (rows, heads) = (150, Heads { query: 4, kv: 2, dim: 24 });
     let (x, d_out) = (fill(ops, &dice.many(rows * 90), rows), fill(ops, &dice.many(rows * 70), rows));
     let mut weight = ops.param([70, 90], &dice.many(70 * 90)).unwrap();
@@ -393,7 +418,7 @@ fn bits_depend_neither_on_the_run_nor_on_the_number_of_threads_nor_on_the_neighb
         assert_eq!(bits(&ops), several);
         // Whoever asks from within a task computes alone.
         together(2, &|_| assert_eq!(bits(&ops), several));
-        let (dice, heads) = (&mut Dice(9), Heads { query: 2, kv: 1, dim: 16 });
+        let (dice, heads) = (&mut Dice::plain(9), Heads { query: 2, kv: 1, dim: 16 });
         let rows = dice.many(100 * heads.fused());
         let attended = |values: &[f32], starts: &[u32]| {
             let qkv = fill(&ops, values, values.len() / heads.fused());

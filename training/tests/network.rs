@@ -4,8 +4,14 @@
 
 #[path = "network/backward.rs"]
 mod backward;
+#[cfg(feature = "cuda")]
+#[path = "network/card.rs"]
+mod card;
 #[path = "network/curve.rs"]
 mod curve;
+#[cfg(feature = "cuda")]
+#[path = "../../kernels/tests/conformance/emulated.rs"]
+mod emulated;
 #[path = "network/parallel.rs"]
 mod parallel;
 #[path = "network/reference.rs"]

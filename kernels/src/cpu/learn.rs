@@ -19,14 +19,16 @@ use super::gemm::{Side, Start, gemm};
 use super::group::Reduce;
 use super::rowwise;
 use super::scratch::singles;
+use crate::learn::expect::{Fused, expect_attention, expect_rotation};
 use crate::learn::{AdamW, Learn, Part};
-use crate::ops::{Heads, OpsError, Rope, expect_equal};
+use crate::ops::{Heads, Ops, OpsError, Rope, expect_equal};
 
 /// Parts of a learned tensor.
 const PARTS: u128 = 4;
 
 impl Learn for Cpu {
     type Param = CpuParam;
+    type Sums = CpuRows;
 
     fn param(&self, shape: [usize; 2], values: &[f32]) -> Result<CpuParam, OpsError> {
         let count = (shape[0] as u128).saturating_mul(shape[1] as u128);
@@ -50,6 +52,14 @@ impl Learn for Cpu {
         expect_equal("write_param", "values", part.len(), values.len())?;
         part.copy_from_slice(values);
         Ok(())
+    }
+
+    fn sums(&self, rows_max: usize, width: usize) -> Result<CpuRows, OpsError> {
+        self.rows(rows_max, width)
+    }
+
+    fn read_sums(&self, sums: &CpuRows, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        self.read(sums, out)
     }
 
     fn zero(&self, x: &mut CpuRows, rows: usize) -> Result<(), OpsError> {
@@ -184,7 +194,7 @@ impl Learn for Cpu {
         positions: &[u32],
     ) -> Result<(), OpsError> {
         const OP: &str = "rotate_forward";
-        expect_rotation(OP, qkv, heads, rope, positions)?;
+        expect_rotation(OP, fused(qkv), heads, rope, positions)?;
         if let Some((query, key, _)) = norms {
             expect_equal(OP, "query norm", heads.dim, query.value.len())?;
             expect_equal(OP, "key norm", heads.dim, key.value.len())?;
@@ -214,7 +224,7 @@ impl Learn for Cpu {
         d_qkv: &mut CpuRows,
     ) -> Result<(), OpsError> {
         const OP: &str = "rotate_backward";
-        expect_rotation(OP, d_qkv, heads, rope, positions)?;
+        expect_rotation(OP, fused(d_qkv), heads, rope, positions)?;
         expect_same(OP, before, d_qkv)?;
         let (rows, dim) = (d_qkv.rows(), heads.dim);
         // What was turned is turned back: by the same angles the other way, times the same scale.
@@ -257,7 +267,7 @@ impl Learn for Cpu {
         lse: &mut CpuRows,
     ) -> Result<(), OpsError> {
         const OP: &str = "attend_forward";
-        expect_attention(OP, qkv, heads, starts)?;
+        expect_attention(OP, fused(qkv), heads, starts)?;
         expect_equal(OP, "width", heads.width(), out.width())?;
         expect_equal(OP, "query heads", heads.query, lse.width())?;
         out.set_rows(qkv.rows())?;
@@ -278,7 +288,7 @@ impl Learn for Cpu {
         d_qkv: &mut CpuRows,
     ) -> Result<(), OpsError> {
         const OP: &str = "attend_backward";
-        expect_attention(OP, qkv, heads, starts)?;
+        expect_attention(OP, fused(qkv), heads, starts)?;
         expect_equal(OP, "width", heads.width(), out.width())?;
         expect_equal(OP, "rows", qkv.rows(), out.rows())?;
         expect_equal(OP, "query heads", heads.query, lse.width())?;
@@ -403,37 +413,6 @@ fn expect_same(op: &'static str, x: &CpuRows, y: &CpuRows) -> Result<(), OpsErro
     expect_equal(op, "rows", x.rows(), y.rows())
 }
 
-fn expect_heads(op: &'static str, qkv: &CpuRows, heads: Heads) -> Result<(), OpsError> {
-    let sound = heads.kv > 0 && heads.query.is_multiple_of(heads.kv) && heads.dim > 0 && heads.dim.is_multiple_of(2);
-    if !sound {
-        let expected = "query heads that are a multiple of key heads, and an even dim".to_owned();
-        return Err(OpsError::Shape { op, expected, got: format!("{heads:?}") });
-    }
-    expect_equal(op, "values of a row", heads.fused(), qkv.width())
-}
-
-fn expect_rotation(
-    op: &'static str,
-    qkv: &CpuRows,
-    heads: Heads,
-    rope: &Rope,
-    positions: &[u32],
-) -> Result<(), OpsError> {
-    expect_heads(op, qkv, heads)?;
-    expect_equal(op, "positions", qkv.rows(), positions.len())?;
-    expect_equal(op, "frequencies", heads.dim / 2, rope.frequencies.len())
-}
-
-fn expect_attention(op: &'static str, qkv: &CpuRows, heads: Heads, starts: &[u32]) -> Result<(), OpsError> {
-    expect_heads(op, qkv, heads)?;
-    let ends = starts.first() == Some(&0) && starts.last().is_some_and(|end| *end as usize == qkv.rows());
-    if ends && starts.is_sorted() {
-        return Ok(());
-    }
-    let expected = format!("starts in order from 0 to the {} rows", qkv.rows());
-    let got = match starts {
-        [first, .., last] => format!("{} starts from {first} to {last}", starts.len()),
-        _ => format!("{starts:?}"),
-    };
-    Err(OpsError::Shape { op, expected, got })
+fn fused(qkv: &CpuRows) -> Fused {
+    Fused { rows: qkv.rows(), width: qkv.width() }
 }

@@ -36,6 +36,7 @@ pub struct Card<D: Driver> {
     ids: RefCell<Growing<D>>,
     few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,
+    pub(super) learning: RefCell<Option<super::learn::Room<D>>>,
 }
 
 /// The kernels that every model needs.
@@ -78,6 +79,7 @@ impl<D: Driver> Card<D> {
             ids: RefCell::new(Growing::new()),
             few: RefCell::new(Few::new()),
             sampler: RefCell::default(),
+            learning: RefCell::default(),
         })
     }
 

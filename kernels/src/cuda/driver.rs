@@ -61,6 +61,45 @@ pub struct Product {
     pub out: (u64, usize),
 }
 
+/// Which of the two products of a linear map's way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GradientOf {
+    /// `dx = d W` in bf16; the other matrix is `W`.
+    Inputs,
+    /// `dW += dᵀ x` in `f32`; the other matrix is `x`.
+    Weight,
+}
+
+/// A product of a linear map's way back; matrices are row-major with strides in values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GradientProduct {
+    /// Which.
+    pub of: GradientOf,
+    /// Rows of `x` and of `d`.
+    pub rows: usize,
+    /// Columns of `x` and of `W`.
+    pub inputs: usize,
+    /// Rows of `W`, columns of `d`.
+    pub outputs: usize,
+    /// Where `d` is, and its stride.
+    pub d_out: (u64, usize),
+    /// Where the other matrix is, and its stride.
+    pub other: (u64, usize),
+    /// Where the result is, and its stride.
+    pub out: (u64, usize),
+}
+
+/// How ranks combine what each of them has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// The sum of `f32` values.
+    SumSingle,
+    /// The greatest of `f32` values.
+    GreatestSingle,
+    /// The sum of `f64` values.
+    SumDouble,
+}
+
 /// A card's driver.
 pub trait Driver {
     /// A piece of the card's memory; given back when dropped, after the work that was started before.
@@ -147,6 +186,11 @@ pub trait Driver {
         1
     }
 
+    /// This rank in its group, from 0.
+    fn rank(&self) -> usize {
+        0
+    }
+
     /// Starts to sum bf16 values over all ranks of its group, in place.
     ///
     /// # Errors
@@ -168,4 +212,26 @@ pub trait Driver {
     /// The addresses are those of memory that holds such matrices.
     #[allow(unsafe_code, reason = "addresses are not checked")]
     unsafe fn product(&self, product: &Product) -> Result<(), OpsError>;
+
+    /// Starts to combine values over all ranks of its group, in place; all get the same bits.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn combine_over_ranks(&self, _how: Combine, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Starts a product of a way back.
+    ///
+    /// # Errors
+    /// A device that failed.
+    ///
+    /// # Safety
+    /// The addresses are those of memory that holds such matrices.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn gradient_product(&self, product: &GradientProduct) -> Result<(), OpsError>;
 }

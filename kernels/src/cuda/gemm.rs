@@ -16,14 +16,14 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Bytes of the library's workspace: what NVIDIA recommends for Hopper.
-const WORKSPACE_BYTES: usize = 32 << 20;
+pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
 /// Shapes that are kept at most; beyond it all are forgotten, since a step's number of rows keeps changing.
 const SHAPES_MAX: usize = 4_096;
 /// Partial sums, where the library splits a product, are added in `f32`: not in place, and not rounded to bf16 first.
-const REDUCTIONS: u32 = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+pub(super) const REDUCTIONS: u32 = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T` of the library's header.
-const AS_IT_IS: i32 = 0;
-const TRANSPOSED: i32 = 1;
+pub(super) const AS_IT_IS: i32 = 0;
+pub(super) const TRANSPOSED: i32 = 1;
 
 /// The library with what it was told.
 pub(super) struct Products {
@@ -58,7 +58,7 @@ struct Known {
 /// Makes an owner of one of the library's objects.
 macro_rules! owner {
     ($name:ident, $type:ty, $destroy:path) => {
-        struct $name($type);
+        pub(super) struct $name(pub(super) $type);
 
         impl Drop for $name {
             fn drop(&mut self) {
@@ -75,7 +75,7 @@ owner!(Layout, sys::cublasLtMatrixLayout_t, result::destroy_matrix_layout);
 owner!(Operation, sys::cublasLtMatmulDesc_t, result::destroy_matmul_desc);
 owner!(Preference, sys::cublasLtMatmulPreference_t, result::destroy_matmul_pref);
 
-fn failed(doing: &'static str) -> impl Fn(result::CublasError) -> CardError {
+pub(super) fn failed(doing: &'static str) -> impl Fn(result::CublasError) -> CardError {
     move |error| CardError::call(doing)(&error)
 }
 
@@ -85,7 +85,7 @@ fn layout(rows: usize, cols: usize, stride: usize) -> Result<Layout, CardError> 
 }
 
 impl Operation {
-    fn set<T>(&self, attribute: Attribute, value: &T) -> Result<(), CardError> {
+    pub(super) fn set<T>(&self, attribute: Attribute, value: &T) -> Result<(), CardError> {
         let value_at: *const T = value;
         #[allow(unsafe_code)]
         // SAFETY: the operation is alive, and the value has the size that is given.
@@ -95,7 +95,7 @@ impl Operation {
 }
 
 impl Preference {
-    fn set<T>(&self, attribute: Preferred, value: &T) -> Result<(), CardError> {
+    pub(super) fn set<T>(&self, attribute: Preferred, value: &T) -> Result<(), CardError> {
         let value_at: *const T = value;
         #[allow(unsafe_code)]
         // SAFETY: the preference is alive, and the value has the size that is given.

@@ -4,6 +4,7 @@
 //! It refuses to know what is summed. A rank that is gone keeps the others waiting in their stream until their own wait for
 //! the card ends; dropping the seat aborts what is under way.
 
+use super::driver::Combine;
 use super::error::CardError;
 use cudarc::driver::CudaStream;
 use cudarc::nccl::{result, sys};
@@ -42,6 +43,7 @@ pub struct Seat {
 
 /// A rank's connection to the others.
 pub(super) struct Connection {
+    pub(super) rank: usize,
     comm: sys::ncclComm_t,
     stream: Arc<CudaStream>,
 }
@@ -74,7 +76,7 @@ impl Connection {
                 .map_err(failed("meeting the other ranks"))?;
             comm.assume_init()
         };
-        Ok(Self { comm, stream: Arc::clone(stream) })
+        Ok(Self { rank: seat.rank, comm, stream: Arc::clone(stream) })
     }
 
     /// Sums so many bf16 values over all ranks, in place.
@@ -89,5 +91,23 @@ impl Connection {
         unsafe { result::all_reduce(from, to, count, kind, sum, self.comm, self.stream.cu_stream().cast()) }
             .map(drop)
             .map_err(failed("summing over ranks"))
+    }
+
+    /// Combines so many values over all ranks, in place.
+    ///
+    /// # Safety
+    /// The address is that of so many values on this card.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    pub(super) unsafe fn combine(&self, how: Combine, address: u64, count: usize) -> Result<(), CardError> {
+        let (kind, way) = match how {
+            Combine::SumSingle => (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclSum),
+            Combine::GreatestSingle => (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclMax),
+            Combine::SumDouble => (sys::ncclDataType_t::ncclFloat64, sys::ncclRedOp_t::ncclSum),
+        };
+        let (from, to) = (address as *const std::ffi::c_void, address as *mut std::ffi::c_void);
+        // SAFETY: the connection is alive; the values are the caller's duty.
+        unsafe { result::all_reduce(from, to, count, kind, way, self.comm, self.stream.cu_stream().cast()) }
+            .map(drop)
+            .map_err(failed("combining over ranks"))
     }
 }

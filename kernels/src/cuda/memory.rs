@@ -29,7 +29,7 @@ pub(super) fn stride(width: usize) -> usize {
 }
 
 /// Bytes that can be counted and that a card may have.
-fn counted(what: &'static str, factors: &[usize]) -> Result<usize, OpsError> {
+pub(super) fn counted(what: &'static str, factors: &[usize]) -> Result<usize, OpsError> {
     let bytes = factors.iter().fold(1_u128, |bytes, factor| bytes.saturating_mul(*factor as u128));
     let too_many = bytes > PIECE_MAX_BYTES || factors.iter().any(|factor| *factor > COUNT_MAX);
     if too_many { Err(OpsError::Memory { what, bytes }) } else { Ok(bytes as usize) }

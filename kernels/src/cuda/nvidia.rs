@@ -7,9 +7,10 @@
 use super::backend::Card;
 use super::boxes::{BOXES_BYTES, described};
 use super::compile::{Arch, compile};
-use super::driver::{Arg, Driver, Product, Shape};
+use super::driver::{Arg, Combine, Driver, GradientProduct, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
+use super::gemm_gradient::GradientProducts;
 use super::group::{Connection, Seat};
 use super::pinned::Pool;
 use super::source::Unit;
@@ -43,6 +44,8 @@ pub struct Nvidia {
     /// Given up before the stream is.
     group: Option<(Connection, usize)>,
     products: Products,
+    /// Made when first asked for: only training needs them.
+    gradient_products: RefCell<Option<GradientProducts>>,
     pinned: Pool,
     modules: RefCell<HashMap<Unit, Arc<CudaModule>>>,
     arch: Arch,
@@ -145,6 +148,7 @@ impl Nvidia {
             is_recording: Cell::new(false),
             modules: RefCell::default(),
             products,
+            gradient_products: RefCell::default(),
         })
     }
 
@@ -357,6 +361,10 @@ impl Driver for Nvidia {
         self.group.as_ref().map_or(1, |(_, ranks)| *ranks)
     }
 
+    fn rank(&self) -> usize {
+        self.group.as_ref().map_or(0, |(connection, _)| connection.rank)
+    }
+
     #[allow(unsafe_code, reason = "addresses are not checked")]
     unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
         self.bind()?;
@@ -372,5 +380,27 @@ impl Driver for Nvidia {
         self.bind()?;
         // SAFETY: the caller's duty.
         Ok(unsafe { self.products.run(product) }?)
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn combine_over_ranks(&self, how: Combine, address: u64, count: usize) -> Result<(), OpsError> {
+        self.bind()?;
+        match &self.group {
+            None => Ok(()),
+            // SAFETY: the caller's duty.
+            Some((connection, _)) => Ok(unsafe { connection.combine(how, address, count) }?),
+        }
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn gradient_product(&self, product: &GradientProduct) -> Result<(), OpsError> {
+        self.bind()?;
+        let mut products = self.gradient_products.borrow_mut();
+        let products = match &mut *products {
+            Some(products) => products,
+            none => none.insert(GradientProducts::new(&self.stream)?),
+        };
+        // SAFETY: the caller's duty.
+        Ok(unsafe { products.run(product) }?)
     }
 }

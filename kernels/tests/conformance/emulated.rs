@@ -8,9 +8,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use half::bf16;
-use legwork_kernels::OpsError;
-use legwork_kernels::cuda::driver::{Arg, Driver, Product, Shape};
+use legwork_kernels::cpu::group::Reduce;
+use legwork_kernels::cuda::driver::{Arg, Combine, Driver, GradientOf, GradientProduct, Product, Shape};
 use legwork_kernels::cuda::source::{PRELUDE, Unit};
+use legwork_kernels::{Member, OpsError};
 use libloading::{Library, Symbol};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -24,6 +25,9 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// What stands behind each piece of memory, and must stand there when it is dropped.
 const FENCE: u8 = 0xa5;
 
+/// To a double and back.
+type Ways<T> = (fn(T) -> f64, fn(f64) -> T);
+
 /// Few, so that blocks of a small batch go on to further work.
 const MULTIPROCESSORS: u32 = 3;
 
@@ -31,6 +35,7 @@ const MULTIPROCESSORS: u32 = 3;
 #[derive(Default)]
 pub(crate) struct Emulated {
     recording: RefCell<Option<Vec<Started>>>,
+    member: Option<Member>,
 }
 
 /// Something that was started.
@@ -63,6 +68,31 @@ impl Emulated {
 }
 
 impl Emulated {
+    /// The same as a rank of a group of threads.
+    #[allow(dead_code, reason = "only some of the tests over it have groups")]
+    pub(crate) fn with_member(self, member: Member) -> Self {
+        Self { member: Some(member), ..self }
+    }
+
+    /// Combines values of memory with those of the other ranks, by way of doubles.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    unsafe fn combine<T: Copy>(
+        &self,
+        reduce: Reduce,
+        (address, count): (u64, usize),
+        (widen, narrow): Ways<T>,
+    ) -> Result<(), OpsError> {
+        let Some(member) = &self.member else { return Ok(()) };
+        // SAFETY: the caller's duty.
+        let values = unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) };
+        let mut wide: Vec<f64> = values.iter().map(|value| widen(*value)).collect();
+        member.meet("combine", reduce, &mut wide)?;
+        values.iter_mut().zip(wide).for_each(|(value, sum)| *value = narrow(sum));
+        Ok(())
+    }
+
     fn refuse_in_recording(&self, what: &str) -> Result<(), OpsError> {
         match *self.recording.borrow() {
             None => Ok(()),
@@ -254,6 +284,64 @@ impl Driver for Emulated {
                 let sum = terms.sum::<f32>() + p.bias.map_or(0.0, |bias| value(bias, output));
                 // SAFETY: the caller's duty.
                 unsafe { *(p.out.0 as *mut bf16).add(row * p.out.1 + output) = bf16::from_f32(sum) };
+            }
+        }
+        Ok(())
+    }
+
+    fn ranks(&self) -> usize {
+        self.member.as_ref().map_or(1, Member::ranks)
+    }
+
+    fn rank(&self) -> usize {
+        self.member.as_ref().map_or(0, Member::rank)
+    }
+
+    unsafe fn sum_over_ranks(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        let ways: Ways<bf16> = (bf16::to_f64, bf16::from_f64);
+        // SAFETY: the caller's duty.
+        unsafe { self.combine(Reduce::Sum, (address, count), ways) }
+    }
+
+    unsafe fn combine_over_ranks(&self, how: Combine, address: u64, count: usize) -> Result<(), OpsError> {
+        let singles: Ways<f32> = (f64::from, |value| value as f32);
+        // SAFETY: the caller's duty.
+        unsafe {
+            match how {
+                Combine::SumSingle => self.combine(Reduce::Sum, (address, count), singles),
+                Combine::GreatestSingle => self.combine(Reduce::Max, (address, count), singles),
+                Combine::SumDouble => {
+                    self.combine::<f64>(Reduce::Sum, (address, count), (|value| value, |value| value))
+                }
+            }
+        }
+    }
+
+    unsafe fn gradient_product(&self, p: &GradientProduct) -> Result<(), OpsError> {
+        self.refuse_in_recording("a product of a way back")?;
+        let value = |(address, stride): (u64, usize), row: usize, column: usize| {
+            // SAFETY: the caller's duty.
+            unsafe { *(address as *const bf16).add(row * stride + column) }.to_f32()
+        };
+        let (rows, terms) = match p.of {
+            GradientOf::Inputs => (p.rows, p.outputs),
+            GradientOf::Weight => (p.outputs, p.rows),
+        };
+        for row in 0..rows {
+            for column in 0..p.inputs {
+                let of_d = |term| match p.of {
+                    GradientOf::Inputs => value(p.d_out, row, term),
+                    GradientOf::Weight => value(p.d_out, term, row),
+                };
+                let sum: f32 = (0..terms).map(|term| of_d(term) * value(p.other, term, column)).sum();
+                let at = row * p.out.1 + column;
+                // SAFETY: the caller's duty.
+                unsafe {
+                    match p.of {
+                        GradientOf::Inputs => *(p.out.0 as *mut bf16).add(at) = bf16::from_f32(sum),
+                        GradientOf::Weight => *(p.out.0 as *mut f32).add(at) += sum,
+                    }
+                }
             }
         }
         Ok(())

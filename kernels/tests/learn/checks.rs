@@ -6,8 +6,41 @@ use super::formulas::Inputs;
 use candle_core::{Device, Tensor, Var};
 use legwork_kernels::{Learn, Ops, Part, Stored};
 
-/// Numbers that look like nothing in particular, from -1 to 1.
-pub(crate) struct Dice(pub(crate) u64);
+/// What a backend computes with.
+#[derive(Clone, Copy)]
+pub(crate) struct Precision {
+    /// To what its rows are rounded: inputs are made so that they are what it holds.
+    pub(crate) round: fn(f32) -> f32,
+    /// How far sums in single precision may be off, of their value or of 1: gradients of learned tensors, and updates.
+    pub(crate) single: f64,
+    /// And products, which are rounded once.
+    pub(crate) product: f64,
+    /// And what is done to single rows, which may be rounded several times on the way.
+    pub(crate) rows: f64,
+    /// And attention, whose shares and their gradients are rounded before they are summed.
+    pub(crate) attention: f64,
+}
+
+impl Precision {
+    /// Of a backend that computes in single precision throughout.
+    pub(crate) fn single(tolerance: f64) -> Self {
+        let all = tolerance;
+        Self { round: |value| value, single: all, product: all, rows: all, attention: all }
+    }
+
+    pub(crate) fn rounded(&self, values: Vec<f32>, change: impl Fn(f32) -> f32) -> Vec<f32> {
+        values.into_iter().map(|value| (self.round)(change(value))).collect()
+    }
+}
+
+/// Numbers that look like nothing in particular, from -1 to 1, rounded to what a backend holds.
+pub(crate) struct Dice(pub(crate) u64, pub(crate) fn(f32) -> f32);
+
+impl Dice {
+    pub(crate) fn plain(seed: u64) -> Self {
+        Self(seed, |value| value)
+    }
+}
 
 impl Dice {
     pub(crate) fn next(&mut self) -> f32 {
@@ -16,7 +49,7 @@ impl Dice {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+        (self.1)(((z ^ (z >> 31)) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0)
     }
 
     pub(crate) fn many(&mut self, count: usize) -> Vec<f32> {
@@ -83,10 +116,11 @@ const SAMPLED: usize = 6;
 const STEP: f64 = 1e-4;
 
 impl Case<'_> {
-    /// Compares with candle and with the formula.
+    /// Compares with candle and with the formula. `tolerance` is that of what comes out and of the gradients of rows, `single`
+    /// that of the gradients of learned tensors, which are all inputs but the first.
     pub(crate) fn check(
         &self,
-        tolerance: f64,
+        (tolerance, single): (f64, f64),
         formula: impl Fn(&Inputs) -> Vec<f64>,
         graph: impl Fn(&[Tensor]) -> Tensor,
         dice: &mut Dice,
@@ -95,6 +129,7 @@ impl Case<'_> {
         near(&format!("{}, forward", self.what), self.out, &formula(&inputs), tolerance);
         let gradients = self.by_candle(&inputs, graph);
         for (number, (got, expected)) in self.gradients.iter().zip(&gradients).enumerate() {
+            let tolerance = if number == 0 { tolerance } else { single };
             near(&format!("{}, gradient {number} by candle", self.what), got, expected, tolerance);
         }
         for number in 0..inputs.len() {
@@ -109,7 +144,7 @@ impl Case<'_> {
                 inputs[number].0[at] = here;
                 let (got, what) = (f64::from(self.gradients[number][at]), &self.what);
                 let off = (got - difference).abs();
-                let most = 1e-4 * difference.abs().max(1.0);
+                let most = tolerance.max(1e-4) * difference.abs().max(1.0);
                 assert!(off <= most, "{what}, gradient {number}, value {at}: {got}, by differences {difference}");
             }
         }

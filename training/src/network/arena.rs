@@ -3,18 +3,18 @@
 
 use super::head::Columns;
 use crate::shard::Shard;
-use legwork_kernels::{Ops, OpsError};
+use legwork_kernels::{Learn, OpsError};
 use legwork_model::DecoderConfig;
 
 /// All of them.
-pub(super) struct Arena<B: Ops> {
+pub(super) struct Arena<B: Learn> {
     /// The residual stream before each layer, and after the last.
     pub(super) streams: Vec<B::Rows>,
     pub(super) work: Work<B>,
 }
 
 /// What every layer fills again.
-pub(super) struct Work<B: Ops> {
+pub(super) struct Work<B: Learn> {
     /// The stream between a layer's halves.
     pub(super) middle: B::Rows,
     pub(super) normed: B::Rows,
@@ -23,7 +23,7 @@ pub(super) struct Work<B: Ops> {
     pub(super) before: B::Rows,
     pub(super) qkv: B::Rows,
     pub(super) attended: B::Rows,
-    pub(super) lse: B::Rows,
+    pub(super) lse: B::Sums,
     pub(super) gate_up: B::Rows,
     pub(super) activated: B::Rows,
     /// What a half of a layer adds to the stream; on the way back the gradient of what it was given.
@@ -41,7 +41,7 @@ pub(super) struct Work<B: Ops> {
     pub(super) losses: Vec<f32>,
 }
 
-impl<B: Ops> Arena<B> {
+impl<B: Learn> Arena<B> {
     pub(super) fn new(
         ops: &B,
         config: &DecoderConfig,
@@ -61,7 +61,7 @@ impl<B: Ops> Arena<B> {
                 before: of(heads.fused())?,
                 qkv: of(heads.fused())?,
                 attended: of(heads.width())?,
-                lse: of(heads.query)?,
+                lse: ops.sums(rows, heads.query)?,
                 gate_up: of(2 * ffn)?,
                 activated: of(ffn)?,
                 branch: of(hidden)?,

@@ -1,7 +1,7 @@
 //! Tiny decoders of each family, their random weights, rows to learn from, and packs of them.
 //! It refuses to compute.
 
-use legwork_kernels::{Cpu, Part};
+use legwork_kernels::{Cpu, Learn, Part};
 use legwork_model::{DecoderConfig, Family, Rope, RopeScaling};
 use legwork_training::decoder_rank::DecoderRank;
 use legwork_training::network::{NetworkSettings, Tensors};
@@ -157,7 +157,7 @@ pub(crate) fn update(step: u64) -> Update {
 }
 
 /// A part of every tensor of a rank.
-pub(crate) fn read(rank: &DecoderRank<Cpu>, part: Part) -> Vec<Vec<f32>> {
+pub(crate) fn read<B: Learn>(rank: &DecoderRank<B>, part: Part) -> Vec<Vec<f32>> {
     let mut parts = Vec::new();
     rank.network()
         .read(part, |_, _, values| {

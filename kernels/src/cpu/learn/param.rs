@@ -84,18 +84,18 @@ impl CpuParam {
 /// What an update multiplies by, rounded once.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalars {
-    scale: f32,
-    kept: f32,
-    mean_share: f32,
-    square_kept: f32,
-    square_share: f32,
-    root_correction: f32,
-    eps: f32,
-    minus_rate: f32,
+    pub(crate) scale: f32,
+    pub(crate) kept: f32,
+    pub(crate) mean_share: f32,
+    pub(crate) square_kept: f32,
+    pub(crate) square_share: f32,
+    pub(crate) root_correction: f32,
+    pub(crate) eps: f32,
+    pub(crate) minus_rate: f32,
 }
 
 impl Scalars {
-    fn of(step: &AdamW) -> Self {
+    pub(crate) fn of(step: &AdamW) -> Self {
         // A step number that is too great for the power has no correction left, as one of that size.
         let power = |beta: f64| 1.0 - beta.powf(step.step as f64);
         Self {
