@@ -123,15 +123,19 @@ impl Server {
     /// Waits until a number of `/metrics` `is_right`.
     #[track_caller]
     pub(super) fn until(&self, name: &str, is_right: impl Fn(f64) -> bool) {
-        let came = (0..LOOKS_MAX).any(|_| {
-            let is = is_right(self.metric(name));
-            if !is {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            is
-        });
-        assert!(came, "{name} stayed {}", self.metric(name));
+        assert!(comes_about(|| is_right(self.metric(name))), "{name} stayed {}", self.metric(name));
     }
+}
+
+/// Whether something comes about by itself.
+pub(super) fn comes_about(is: impl Fn() -> bool) -> bool {
+    (0..LOOKS_MAX).any(|_| {
+        let is = is();
+        if !is {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        is
+    })
 }
 
 impl Answer {
