@@ -96,7 +96,13 @@ impl LocalModel {
         let maker = |place: &device::Place| {
             let (path, settings) = (path.to_path_buf(), settings.clone());
             let maker = Maker { path, settings, tokenizer: tokenizer.clone(), place: *place };
-            (place.to_string(), Box::new(move || maker.make()) as Make)
+            let mut has_made = false;
+            let make = move || {
+                let made = if has_made { maker.make_again() } else { maker.make() };
+                has_made |= made.is_ok();
+                made
+            };
+            (place.to_string(), Box::new(make) as Make)
         };
         let makers = places.iter().map(maker).collect();
         let (engines, limits) = Replicas::start(makers, settings.step_max_ms(), clock)?;
