@@ -35,6 +35,8 @@ DEVICE void join(Room& room, u32 query_heads, const float* sums, const float2* m
         float top = -INFINITY, mass = 0;
         for (u32 i = threadIdx.x % 32; i < count; i += 32) {
             float2 of = of_others(masses + (size_t)i * query_heads + h);
+            // A piece of which the row sees nothing: infinity less infinity is no number.
+            if (of.x == -INFINITY) continue;
             float more = fmaxf(top, of.x);
             mass = mass * power_of_two(top - more) + of.y * power_of_two(of.x - more);
             top = more;

@@ -45,6 +45,10 @@ fn with_card(run: impl FnOnce(&Cuda)) {
     }
 }
 
+/// Rows of a tile on both sides of where a piece begins, so that some see nothing of it; and of several tiles, the first of which
+/// ends before it.
+const BORDERS: Story = Story { lengths: [1_044, 1_178, 1_030], new: [40, 300, 200] };
+
 /// Attention of one shape of heads.
 fn splits_and_tiles<D: Driver>(card: &Card<D>, (query, kv, dim): (usize, usize, usize), story: &Story) {
     let dice = &mut Dice(11, BF16.round);
@@ -79,6 +83,7 @@ fn splits_and_tiles_are_attention_on_an_emulated_card() {
         splits_and_tiles(card, (10, 2, 64), &MIDDLE);
         splits_and_tiles(card, (16, 1, 64), &MIDDLE);
         splits_and_tiles(card, (1, 1, 64), &PIECES);
+        splits_and_tiles(card, (4, 1, 64), &BORDERS);
     });
 }
 
@@ -294,7 +299,7 @@ fn a_card_conforms() {
 fn splits_and_tiles_are_attention_on_a_card() {
     with_card(|card| {
         for (query, kv, dim) in [(32, 8, 128), (8, 2, 128), (9, 3, 64), (14, 2, 64), (16, 1, 128), (5, 5, 128)] {
-            for story in [LONG, MIDDLE, PIECES] {
+            for story in [LONG, MIDDLE, PIECES, BORDERS] {
                 splits_and_tiles(card, (query, kv, dim), &story);
             }
         }
