@@ -251,24 +251,6 @@ fn two_cards_are_one_model() {
 }
 
 #[test]
-fn a_card_that_failed_can_be_opened_anew() {
-    if Nvidia::count() == 0 {
-        eprintln!("skipped: there is no card here");
-        return;
-    }
-    for _ in 0..2 {
-        let mut decoder = open(Cuda::open(0, None).unwrap(), &goldens().join("tiny-qwen3"));
-        let mut batch = Batch::default();
-        batch.push(&[1, 2, 3], 0, &[0], true);
-        let mut logits = Vec::new();
-        decoder.forward(&batch, &mut logits).unwrap();
-        decoder.ops().driver().inject_failure().unwrap();
-        let error = decoder.forward(&batch, &mut logits).unwrap_err();
-        assert!(error.is_of_device(), "{error}");
-    }
-}
-
-#[test]
 fn decoders_on_an_emulated_card_are_as_near_to_f32_as_transformers_bf16() {
     match Emulated::find() {
         Some(_) => decoders_are_as_near_as_transformers(|| Card::new(Emulated::default()).unwrap()),

@@ -89,30 +89,21 @@ impl Nvidia {
         if driver { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
     }
 
-    /// Opens a card by its number.
-    ///
-    /// # Errors
-    /// No such card, or a missing library.
-    pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
-        // A context of its own: after a failure it is destroyed with all that it held, and a new one works.
-        Self::open_in(kept, || CudaContext::new_non_primary(ordinal, 0))
-    }
-
     /// Opens a card by its number, as one rank of a group; returns when all ranks have, each on a thread of its own.
     ///
     /// # Errors
     /// As [`Nvidia::open`]; ranks that do not meet.
     pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, CardError> {
-        // NCCL's own threads use the card's primary context.
-        let mut card = Self::open_in(kept, || CudaContext::new(ordinal))?;
+        let mut card = Self::open(ordinal, kept)?;
         card.group = Some((Connection::new(&card.stream, seat)?, seat.ranks));
         Ok(card)
     }
 
-    fn open_in(
-        kept: Option<PathBuf>,
-        context: impl FnOnce() -> Result<Arc<CudaContext>, DriverError>,
-    ) -> Result<Self, CardError> {
+    /// Opens a card by its number.
+    ///
+    /// # Errors
+    /// No such card, or a missing library; a card that has failed this process before, whatever was given back since.
+    pub fn open(ordinal: usize, kept: Option<PathBuf>) -> Result<Self, CardError> {
         #[allow(unsafe_code)]
         // SAFETY: as in `count`, for both libraries.
         let (driver, products) = unsafe { (sys::is_culib_present(), cudarc::cublaslt::sys::is_culib_present()) };
@@ -123,7 +114,7 @@ impl Nvidia {
             let package = "CUDA 13 or its wheel nvidia-cublas";
             return Err(CardError::Library { library: "libcublasLt", package });
         }
-        let context = context().map_err(failed("opening a card"))?;
+        let context = CudaContext::new(ordinal).map_err(failed("opening a card"))?;
         #[allow(unsafe_code)]
         // SAFETY: nothing is allocated yet, and all memory is made, used and given back on the one stream below.
         unsafe {
@@ -196,8 +187,8 @@ impl Nvidia {
         Ok(())
     }
 
-    /// Makes the card fail, as a faulty kernel would: whoever uses it next hears of it, and all that it holds is lost. For
-    /// showing that those who use it get over that.
+    /// Makes the card fail, as a faulty kernel would: whoever uses it next hears of it, and it is lost to this process for good.
+    /// For showing that those whose model is in a process of its own get over that.
     ///
     /// # Errors
     /// A kernel that does not compile, or a card that has failed already.
