@@ -1,5 +1,5 @@
-//! Products of matrices by cuBLASLt: bf16 in and out, sums in `f32`; where there is a bias, some of its algorithms round before they add it. What the library is told
-//! of a shape, and the algorithm that it advises, is kept for that shape.
+//! Products of matrices by cuBLASLt: bf16 in and out, sums in `f32`; where there is a bias, some of its algorithms round before
+//! they add it. What the library is told of a shape, and the algorithm that it advises, is kept for that shape.
 //!
 //! `out = x Wᵀ` of row-major matrices is `outᵀ = W xᵀ`, and to the library, which counts by columns, our `W` is transposed,
 //! `x` and `out` are as they should be. It refuses to know whose weights these are.

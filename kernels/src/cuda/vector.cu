@@ -1,7 +1,7 @@
 //! Products of one or two rows, `out = x Wᵀ + bias`: bf16 in and out, sums in f32. Their time is that of reading W once, so each
 //! warp streams rows of W through registers, two of them on their way, and nobody waits for anybody until the end; x lies in
-//! shared memory. Rows are dealt to blocks in order, so that all read near each other; blocks take half of a multiprocessor's
-//! registers at most, so that the next product's blocks fetch their first rows while these end.
+//! shared memory. Rows are dealt to blocks in order, so that all read near each other; four blocks fill a multiprocessor's
+//! registers, and the next product's fetch their first rows as soon as one of these end.
 //!
 //! A lane adds its terms in one order whatever the rows, then lanes by halves, then PARTS warps of a row in their order.
 //! Floor: 2 bytes a weight; an instruction for each value of x and W to unpack, and one to multiply and add.
