@@ -111,7 +111,7 @@ fn network<D: Driver>(card: Card<D>, config: &DecoderConfig, rows_max: usize) ->
     let mut next = numbers(7);
     // Evenly from -0.035 to 0.035: of a deviation of 0.02.
     let block: Vec<f32> = (0..BLOCK).map(|_| (next() as f32 / (1 << 23) as f32 - 1.0) * 0.035).collect();
-    let settings = NetworkSettings { rows_max, softmax_over_padding: false };
+    let settings = NetworkSettings { rows_max, keep_attention: true, softmax_over_padding: false };
     let mut at = 0;
     Network::new(card, config, settings, |shard, fused| {
         let count = shard.shape(fused).iter().product();

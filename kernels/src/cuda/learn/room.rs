@@ -52,8 +52,8 @@ macro_rules! kernels {
 kernels! {
     rows: rms_norm;
     rotate: angles;
-    train_rows: fill_zero copy_pieces add_rows gather_some scatter_single scatter_rows norm_back column_partials add_columns swiglu_back;
-    train_rotate: rotate_rows rotate_back;
+    train_rows: fill_zero copy_pieces add_rows sum_rows sum_norm gather_some scatter_single scatter_rows norm_back column_partials add_columns swiglu_back;
+    train_rotate: rotate_rows rotate_back rotate_rows_wide rotate_back_wide;
     train_plain: deltas attend_rows back_rows back_seen;
     train_loss: loss_stats loss_rescale loss_gradient;
     train_update: squares sum_partials adamw narrow_copy;

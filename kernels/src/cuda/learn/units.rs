@@ -19,10 +19,12 @@ impl Unit {
             "fill_zero",
             "copy_pieces",
             "add_rows",
+            "sum_rows",
             "gather_some",
             "scatter_single",
             "scatter_rows",
             "norm_back",
+            "sum_norm",
             "column_partials",
             "add_columns",
             "swiglu_back",
@@ -32,7 +34,7 @@ impl Unit {
 
     /// Norms of heads and their rotation, and the way back.
     pub fn train_rotate() -> Self {
-        let kernels = &["rotate_rows", "rotate_back"];
+        let kernels = &["rotate_rows", "rotate_back", "rotate_rows_wide", "rotate_back_wide"];
         Self { file: "train_rotate.cu", text: include_str!("../train_rotate.cu"), defines: Vec::new(), kernels }
     }
 
