@@ -7,7 +7,7 @@
 
 use super::checks::{Dice, Precision, fill, part, read, spoiled};
 use super::emulated::Emulated;
-use super::{learns, shards};
+use super::{attention, learns, shards};
 use half::bf16;
 use legwork_kernels::cuda::driver::Driver;
 use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Seat};
@@ -31,6 +31,13 @@ fn with_emulated(run: impl FnOnce(&Card<Emulated>)) {
     }
 }
 
+fn with_emulated_hopper(run: impl FnOnce(&Card<Emulated>)) {
+    match Emulated::find() {
+        Some(driver) => run(&Card::new(driver.as_hopper()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
 fn with_card(run: impl FnOnce(&Cuda)) {
     match Nvidia::count() {
         0 => eprintln!("skipped: there is no card here"),
@@ -41,6 +48,24 @@ fn with_card(run: impl FnOnce(&Cuda)) {
 #[test]
 fn the_sources_of_learning_conform_on_an_emulated_card() {
     with_emulated(|card| learns(card, BF16));
+}
+
+/// Heads that Hopper's kernels take, over sequences that end within a step and within a tile, and of one row; tiles of keys that most
+/// rows see are among them.
+const ON_HOPPER: [(Heads, &[u32]); 4] = [
+    (Heads { query: 1, kv: 1, dim: 64 }, &[300]),
+    (Heads { query: 4, kv: 1, dim: 128 }, &[1, 140, 3]),
+    (Heads { query: 6, kv: 2, dim: 64 }, &[64, 65, 128]),
+    (Heads { query: 2, kv: 2, dim: 128 }, &[200, 63]),
+];
+
+#[test]
+fn attention_with_hoppers_instructions_conforms_on_an_emulated_card() {
+    with_emulated_hopper(|card| {
+        for (heads, lengths) in ON_HOPPER {
+            attention(card, BF16, &mut Dice(21, BF16.round), heads, lengths);
+        }
+    });
 }
 
 #[test]
