@@ -71,7 +71,7 @@ impl Emulated {
 impl Emulated {
     /// The same with the instructions that only Hopper has.
     #[allow(dead_code, reason = "only some of the tests over it ask for them")]
-    pub(crate) fn as_hopper(self) -> Self {
+    pub(crate) fn with_hopper(self) -> Self {
         Self { is_hopper: true, ..self }
     }
 

@@ -33,7 +33,7 @@ fn with_emulated(run: impl FnOnce(&Card<Emulated>)) {
 
 fn with_emulated_hopper(run: impl FnOnce(&Card<Emulated>)) {
     match Emulated::find() {
-        Some(driver) => run(&Card::new(driver.as_hopper()).unwrap()),
+        Some(driver) => run(&Card::new(driver.with_hopper()).unwrap()),
         None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
     }
 }
@@ -50,8 +50,7 @@ fn the_sources_of_learning_conform_on_an_emulated_card() {
     with_emulated(|card| learns(card, BF16));
 }
 
-/// Heads that Hopper's kernels take, over sequences that end within a step and within a tile, and of one row; tiles of keys that most
-/// rows see are among them.
+/// Heads that Hopper's kernels take, over sequences that end within a step and within a tile, and of one row.
 const ON_HOPPER: [(Heads, &[u32]); 4] = [
     (Heads { query: 1, kv: 1, dim: 64 }, &[300]),
     (Heads { query: 4, kv: 1, dim: 128 }, &[1, 140, 3]),
@@ -61,16 +60,21 @@ const ON_HOPPER: [(Heads, &[u32]); 4] = [
 
 #[test]
 fn attention_with_hoppers_instructions_conforms_on_an_emulated_card() {
-    with_emulated_hopper(|card| {
-        for (heads, lengths) in ON_HOPPER {
-            attention(card, BF16, &mut Dice(21, BF16.round), heads, lengths);
-        }
-    });
+    with_emulated_hopper(attends);
+}
+
+fn attends<D: Driver>(card: &Card<D>) {
+    for (heads, lengths) in ON_HOPPER {
+        attention(card, BF16, &mut Dice(21, BF16.round), heads, lengths);
+    }
 }
 
 #[test]
 fn a_card_learns() {
-    with_card(|card| learns(card, BF16));
+    with_card(|card| {
+        learns(card, BF16);
+        attends(card);
+    });
 }
 
 #[test]

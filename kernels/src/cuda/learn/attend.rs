@@ -139,12 +139,12 @@ impl<D: Driver> Card<D> {
             #[allow(unsafe_code)]
             return unsafe { self.driver.launch(&room.kernels.attend_rows, shape, &args) };
         };
-        let shape =
-            Shape { shared_bytes: shared_bytes_of_tile(fast), ..blocks([tiles, place.heads.kv], 32 * ATTEND_WARPS) };
-        let args = [qkv, stride, Arg::Address(at[0]), query_heads, kv_heads, place.scale(), out, out_stride, lse];
         if self.driver.is_hopper() {
             return self.attend_on_hopper(&mut room, place, fast);
         }
+        let shape =
+            Shape { shared_bytes: shared_bytes_of_tile(fast), ..blocks([tiles, place.heads.kv], 32 * ATTEND_WARPS) };
+        let args = [qkv, stride, Arg::Address(at[0]), query_heads, kv_heads, place.scale(), out, out_stride, lse];
         let kernels = room.fastened(&self.driver, fast)?;
         // SAFETY: as `attend` declares them; tiles are of these rows, and its shared memory is what the kernel was made with.
         #[allow(unsafe_code)]

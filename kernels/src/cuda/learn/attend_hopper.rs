@@ -86,7 +86,8 @@ impl<D: Driver> Descriptions<D> {
             }
             let (address, rows, width) = *of;
             let bytes = driver.boxes(address, rows as u64, width)?;
-            let bytes = bytes.ok_or_else(|| OpsError::Device("a card that is no Hopper has no boxes of rows".into()))?;
+            let bytes =
+                bytes.ok_or_else(|| OpsError::Device("a card that is no Hopper has no boxes of rows".into()))?;
             self.known.insert(*of, self.words.len() / DESCRIPTION_WORDS);
             self.words.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
         }
@@ -122,15 +123,18 @@ impl<D: Driver> Room<D> {
 
 impl<D: Driver> Card<D> {
     /// As `attend_packed`, whose tiles are there.
-    pub(super) fn attend_on_hopper(&self, room: &mut Room<D>, place: &Attended<'_, D>, fast: Fast) -> Result<(), OpsError> {
+    pub(super) fn attend_on_hopper(
+        &self,
+        room: &mut Room<D>,
+        place: &Attended<'_, D>,
+        fast: Fast,
+    ) -> Result<(), OpsError> {
         let ([qkv, stride], [query_heads, kv_heads]) = (place.qkv(), place.heads());
         let [boxes] = room.descriptions.of(&self.driver, [place.qkv])?;
         let (tiles, count) = (Arg::Address(room.sequences.at[0]), room.sequences.tiles);
         let out = [Arg::Address(place.out.address), word(place.out.stride), Arg::Address(place.lse.address)];
-        let args =
-            [&[qkv, stride, tiles, query_heads, kv_heads, place.scale(), boxes][..], &out].concat();
-        let shape =
-            Shape { shared_bytes: fast.hopper_shared_bytes(), ..blocks([count, place.heads.kv], THREADS) };
+        let args = [&[qkv, stride, tiles, query_heads, kv_heads, place.scale(), boxes][..], &out].concat();
+        let shape = Shape { shared_bytes: fast.hopper_shared_bytes(), ..blocks([count, place.heads.kv], THREADS) };
         // SAFETY: as `attend` declares them; tiles are of these rows, which are described, and shared memory is what it was made with.
         #[allow(unsafe_code)]
         unsafe {

@@ -98,8 +98,11 @@ impl Unit {
 
     /// The gradients of keys and values with these.
     pub fn train_keys_hopper(dim: usize, group: usize) -> Self {
-        let text =
-            concat!(include_str!("../hopper.cu"), include_str!("../panels.cu"), include_str!("../train_keys_hopper.cu"));
+        let text = concat!(
+            include_str!("../hopper.cu"),
+            include_str!("../panels.cu"),
+            include_str!("../train_keys_hopper.cu")
+        );
         let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("STAGES", BACK_STAGES as u32)];
         Self { file: "train_keys_hopper.cu", text, defines, kernels: &["back_keys"] }
     }
