@@ -1,6 +1,6 @@
 //! A soak of the engine over a real decoder: 64 mixed requests alive at all times, random cancels, deadlines, sessions, and
 //! a cache of 40 pages; `cargo bench -p legwork-engine --bench soak -- MODEL [MINUTES [SEED]]`. It prints what it checks and
-//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED [CARD]]]`
+//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED [CARD [whole]]]]`
 //! runs the soak on a card.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]

@@ -5,6 +5,7 @@
 //! It refuses to know models and how kernels are run.
 
 mod attend;
+mod attend_hopper;
 mod loss;
 mod param;
 mod plan;
