@@ -50,6 +50,10 @@ const FORGET_STEPS: u64 = 301;
 const WARM: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(10);
 
+/// That of the program `legwork`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub(crate) type Local = Engine<Decoder<Cpu>>;
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! The soak on a card: `soak --card MODEL [MINUTES [SEED [CARD [whole]]]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
 //! texts, so that prompts have 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a
-//! deadline, pages are few, so that they go to host memory and are given up. In the middle the card fails under the model's
+//! deadline, pages are few, so that they go to host memory and are given up. After a third of the time the card fails under the model's
 //! process: all that is there is lost, another process opens it anew, and whoever was not answered is answered by the new engine.
 //! With `whole` it does not fail; several soaks may share a card, and the failure of one is none of the others'.
 //!
@@ -47,10 +47,12 @@ const HOST_PAGES: usize = 300;
 /// Steps within which all that live must end when no more come.
 const DRAIN_STEPS_MAX: usize = 20_000;
 /// Room is looked at so often.
-const LOOK: Duration = Duration::from_secs(5);
-/// After the first quarter of a life, host memory may rise by so many MB a minute, and memory of the card by so many.
-const HOST_SLOPE_MAX: f64 = 20.0;
-const CARD_SLOPE_MAX: f64 = 20.0;
+const LOOK: Duration = Duration::from_secs(2);
+/// In the second half of a life, when all numbers of rows have been met and recorded, memory of the model's process and of the card
+/// may rise by so many MB a minute.
+const SLOPE_MAX: f64 = 20.0;
+/// When all requests have ended and no page is kept, this process may hold so many MB more than at the start.
+const HOST_LEFT_MAX_MB: f64 = 200.0;
 /// Memory of the card that may be missing at the end, in MB: what steps recorded as graphs and kernels loaded since the start hold.
 const RECORDED_MAX_MB: f64 = 664.0;
 
@@ -75,7 +77,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) ->
     }
     let gauge = Some(Nvidia::open(card, None).unwrap());
     let machine = Machine { folder: model.into(), card: Some(card), gauge, process };
-    let fails_after = (arguments.next().as_deref() != Some("whole")).then_some(time / 2);
+    let fails_after = (arguments.next().as_deref() != Some("whole")).then_some(time / 3);
     Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }, fails_after).run(time)
 }
 
@@ -97,6 +99,8 @@ struct Soak {
     before: Vec<Gauges>,
     is_to_fail: bool,
     recovered: Option<Duration>,
+    /// Looks at memory before the card failed.
+    looks_before: Option<usize>,
 }
 
 impl Soak {
@@ -131,12 +135,13 @@ impl Soak {
             child: Vec::new(),
             is_to_fail: fails_after.is_some(),
             recovered: None,
+            looks_before: None,
         }
     }
 
     fn run(mut self, time: Duration) -> ExitCode {
         self.began = Instant::now();
-        let at_start = self.free_mb();
+        let (at_start, held_first) = (self.free_mb(), own_mb());
         self.load(time);
         if self.is_to_fail != self.recovered.is_some() {
             self.desk.breach(format!(
@@ -147,7 +152,7 @@ impl Soak {
         }
         self.drain();
         let at_end = self.free_mb();
-        self.check_room();
+        self.check_room(held_first);
         self.compare_with_alone();
         self.print(at_start, at_end)
     }
@@ -229,6 +234,7 @@ impl Soak {
             }
         }
         self.traffic.forget(&self.desk);
+        self.looks_before = Some(self.child.len());
         self.recovered = Some(began.elapsed());
     }
 
@@ -265,32 +271,28 @@ impl Soak {
         self.child.extend(self.machine.process.get().and_then(crate::room::held_mb).map(|held| (minutes, held)));
     }
 
-    fn check_room(&mut self) {
-        let host: Vec<(f64, f64)> = self.room.looks.iter().map(|(at, held, host)| (*at, held - host)).collect();
-        let lives = |points: &[(f64, f64)]| {
-            let middle = points.len() / 2;
-            let lives = match self.is_to_fail {
-                true => vec![&points[..middle], &points[middle..]],
-                false => vec![points],
-            };
-            lives.into_iter().map(|life| life[life.len() / 4..].to_vec()).collect::<Vec<_>>()
-        };
-        let all = [
-            ("host", host, HOST_SLOPE_MAX),
-            ("model's process", self.child.clone(), HOST_SLOPE_MAX),
-            ("card", self.card.clone(), CARD_SLOPE_MAX),
-        ];
-        for (what, points, most) in all {
-            for (life, points) in ["at first", "after the failure"].into_iter().zip(lives(&points)) {
-                if points.len() < LOOKS_MIN {
-                    println!("memory of the {what} {life}: fewer than {LOOKS_MIN} looks");
+    /// Both lives of the model, or the one there was.
+    fn check_room(&mut self, held_first: f64) {
+        let held_last = own_mb();
+        println!("MB held by this process: {held_first:.0} at the start, {held_last:.0} when no page is kept");
+        if held_last - held_first > HOST_LEFT_MAX_MB {
+            self.desk.breach(format!("{:.0} MB of the host are missing at the end", held_last - held_first));
+        }
+        for (what, points) in [("the model's process", self.child.clone()), ("the card", self.card.clone())] {
+            let (first, second) = points.split_at(self.looks_before.unwrap_or(points.len()).min(points.len()));
+            for (life, points) in [("at first", first), ("after the failure", second)] {
+                let late = &points[points.len() / 2..];
+                if late.len() < LOOKS_MIN {
+                    println!("memory of {what} {life}: fewer than {LOOKS_MIN} looks");
                     continue;
                 }
-                let course = crate::room::course(&points);
+                let course = crate::room::course(late);
                 let (swing, slope) = (course.most - course.least, course.a_minute);
-                println!("memory of the {what} {life}: within {swing:.1} MB, {slope:+.2} MB a minute (bound {most})");
-                if slope > most {
-                    self.desk.breach(format!("memory of the {what} rises by {slope:.2} MB a minute"));
+                println!(
+                    "memory of {what} {life}, second half: within {swing:.1} MB, {slope:+.2} MB a minute (bound {SLOPE_MAX})"
+                );
+                if slope > SLOPE_MAX {
+                    self.desk.breach(format!("memory of {what} rises by {slope:.2} MB a minute"));
                 }
             }
         }
@@ -346,6 +348,10 @@ impl Soak {
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
+}
+
+fn own_mb() -> f64 {
+    crate::room::held_mb(std::process::id()).unwrap_or_default()
 }
 
 /// With so many bytes of host memory.
