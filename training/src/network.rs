@@ -15,6 +15,7 @@ pub(crate) mod update;
 
 use crate::error::TrainingError;
 use crate::pack::Pack;
+use crate::replicas::shared_out;
 use crate::shard::{Fused, Shard};
 use arena::Arena;
 use fit::Limits;
@@ -30,6 +31,9 @@ pub use tensors::{HeadNorms, LayerTensors, Tensors};
 pub struct NetworkSettings {
     /// Rows of a pack at most: the room that is made.
     pub rows_max: usize,
+    /// Whether what attention gave stays of every layer until the way back, and is not computed again: the same numbers in less
+    /// time and more memory, of a row and layer the width of all query heads and that of the stream.
+    pub keep_attention: bool,
     /// Whether the rows that pad the vocabulary are in the softmax, as Megatron-LM seems to have them. They are 0 at first, so
     /// that they change the loss a little, and the more the smaller the vocabulary.
     pub softmax_over_padding: bool,
@@ -43,6 +47,8 @@ pub struct Network<B: Learn> {
     rope: Rope,
     layout: Tensors<Fused>,
     params: Tensors<B::Param>,
+    /// The replica that each tensor belongs to, in the layout's order: it alone has its moments, and updates it.
+    owners: Vec<usize>,
     arena: Arena<B>,
     limits: Limits,
     columns: Columns,
@@ -67,10 +73,13 @@ impl<B: Learn> Network<B> {
         let layout = Tensors::of(config, shard.padded_vocabulary());
         let params = layout
             .map(|fused| -> Result<_, TrainingError> { Ok(ops.param(shard.shape(fused), &values(&shard, fused)?)?) })?;
+        let sizes: Vec<u64> = layout.each().map(|fused| shard.shape(fused).iter().product::<usize>() as u64).collect();
+        let owners = shared_out(&sizes, ops.replicas());
         let counted = if settings.softmax_over_padding { shard.padded_vocabulary() } else { config.vocabulary };
-        let columns = Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len()) };
+        let columns =
+            Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len(), ops.logits_max()) };
         Ok(Self {
-            arena: Arena::new(&ops, config, &shard, columns, settings.rows_max)?,
+            arena: Arena::new(&ops, config, &shard, columns, settings)?,
             rope: config.rotation(),
             limits: Limits { rows_max: settings.rows_max, context: config.context, vocabulary: config.vocabulary },
             columns,
@@ -79,6 +88,7 @@ impl<B: Learn> Network<B> {
             shard,
             layout,
             params,
+            owners,
         })
     }
 
@@ -95,6 +105,26 @@ impl<B: Learn> Network<B> {
     /// Its learned tensors.
     pub fn layout(&self) -> &Tensors<Fused> {
         &self.layout
+    }
+
+    /// This replica of the network, and how many there are.
+    pub fn replica(&self) -> (usize, usize) {
+        (self.ops.replica(), self.ops.replicas())
+    }
+
+    /// What computes.
+    pub fn ops(&self) -> &B {
+        &self.ops
+    }
+
+    /// Sums a number over all replicas.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    pub fn sum_over_replicas(&self, value: f64) -> Result<f64, TrainingError> {
+        let mut values = [value];
+        self.ops.sum_over_replicas(&mut values)?;
+        Ok(values[0])
     }
 
     /// Finds what cannot be computed of a pack.
@@ -135,14 +165,16 @@ impl<B: Learn> Network<B> {
         let pass =
             Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
         pass.stream(params, columns.first, arena)?;
-        let Arena { streams, work } = arena;
+        let Arena { streams, kept, work } = arena;
         let head = params.head.as_mut().unwrap_or(&mut params.embedding);
         pass.loss_backward(head, *columns, work)?;
         let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
         ops.zero(&mut work.d_stream, pack.ids.len())?;
         ops.norm_backward(last, &mut params.norm, pass.eps, &work.branch, &mut work.d_stream)?;
-        for (layer, input) in params.layers.iter_mut().zip(inputs).rev() {
-            pass.backward(layer, input, work)?;
+        let is_kept = kept.len() == inputs.len();
+        for (number, (layer, input)) in params.layers.iter_mut().zip(inputs).enumerate().rev() {
+            let kept = &mut kept[if is_kept { number } else { 0 }];
+            pass.backward(layer, input, (kept, is_kept), work)?;
         }
         ops.embed_backward(&mut params.embedding, columns.first, &pack.ids, &work.d_stream)?;
         Ok(pass.weighted_loss(work)?)
@@ -165,7 +197,28 @@ impl<B: Learn> Network<B> {
         Ok(())
     }
 
-    /// Overwrites a part of every tensor on this rank, in the layout's order.
+    /// As [`Network::read`], of each tensor from the replica that it belongs to. All replicas call it; the first is shown
+    /// everything, also after an error of `show`, which comes back last: others wait for this one meanwhile.
+    ///
+    /// # Errors
+    /// A device or a peer that failed, or the first that `show` returns.
+    pub fn gather(
+        &mut self,
+        part: Part,
+        mut show: impl FnMut(&Fused, [usize; 2], &[f32]) -> Result<(), TrainingError>,
+    ) -> Result<(), TrainingError> {
+        let (mut values, mut shown) = (Vec::new(), Ok(()));
+        let is_first = self.ops.replica() == 0;
+        for ((fused, param), owner) in self.layout.each().zip(self.params.each_mut()).zip(&self.owners) {
+            self.ops.read_owned(param, part, *owner, &mut values)?;
+            if is_first && shown.is_ok() {
+                shown = show(fused, self.ops.param_shape(param), &values);
+            }
+        }
+        shown
+    }
+
+    /// Overwrites a part of every tensor on this rank, in the layout's order; of moments those that belong to this replica.
     ///
     /// # Errors
     /// A device that failed, or what `values` returns.
@@ -174,8 +227,12 @@ impl<B: Learn> Network<B> {
         part: Part,
         mut values: impl FnMut(&Shard, &Fused) -> Result<Vec<f32>, TrainingError>,
     ) -> Result<(), TrainingError> {
-        for (fused, param) in self.layout.each().zip(self.params.each_mut()) {
-            self.ops.write_param(param, part, &values(&self.shard, fused)?)?;
+        let replica = self.ops.replica();
+        let is_mine = |owner: usize| owner == replica || !matches!(part, Part::FirstMoment | Part::SecondMoment);
+        for ((fused, param), owner) in self.layout.each().zip(self.params.each_mut()).zip(&self.owners) {
+            if is_mine(*owner) {
+                self.ops.write_param(param, part, &values(&self.shard, fused)?)?;
+            }
         }
         Ok(())
     }
@@ -184,13 +241,14 @@ impl<B: Learn> Network<B> {
 impl<B: Learn> Pass<'_, B> {
     /// Embedding and all layers; their inputs stay in `streams`, and `normed` becomes the final norm.
     fn stream(&self, params: &Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
-        let Arena { streams, work } = arena;
+        let Arena { streams, kept, work } = arena;
         let embedded = &mut streams[0];
         self.ops.embed_forward(&params.embedding, first, &self.pack.ids, embedded)?;
         self.sum(embedded)?;
         for (i, layer) in params.layers.iter().enumerate() {
             let (before, after) = streams.split_at_mut(i + 1);
-            self.forward(layer, &before[i], work, &mut after[0])?;
+            let last = kept.len() - 1;
+            self.forward(layer, &before[i], &mut kept[i.min(last)], work, &mut after[0])?;
         }
         self.ops.norm_forward(&streams[params.layers.len()], &params.norm, self.eps, &mut work.normed)
     }

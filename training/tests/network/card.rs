@@ -73,6 +73,19 @@ fn furthest(what: &str, got: &Gradients, expected: &Gradients) -> f64 {
     off.fold(0.0, f64::max)
 }
 
+/// What is computed again is what is kept, bit for bit.
+fn keeps<B: Learn>(open: impl Fn() -> B) {
+    let config = wide_heads();
+    let packs = some_packs(&config);
+    let gradients = |keep_attention: bool| {
+        let settings = legwork_training::network::NetworkSettings { keep_attention, ..SETTINGS };
+        let mut rank = DecoderRank::of_tensors(open(), &config, rounded(&config), settings).unwrap();
+        let losses: Vec<f64> = packs.iter().map(|pack| rank.network_mut().learn(pack).unwrap()).collect();
+        (losses, tiny::read(&rank, Part::Gradient))
+    };
+    assert_eq!(gradients(true), gradients(false));
+}
+
 /// Losses and gradients of all families.
 fn learns<B: Learn>(open: impl Fn() -> B) {
     for (family, config) in configs() {
@@ -106,7 +119,10 @@ fn steps<B: Learn + Send>(ops: B) {
 #[test]
 fn losses_and_gradients_on_an_emulated_card_are_near_the_processors() {
     match Emulated::find() {
-        Some(_) => learns(|| Card::new(Emulated::find().unwrap()).unwrap()),
+        Some(_) => {
+            learns(|| Card::new(Emulated::find().unwrap()).unwrap());
+            keeps(|| Card::new(Emulated::find().unwrap()).unwrap());
+        }
         None => println!("skipped: there is no C++ compiler here that is called c++"),
     }
 }
@@ -115,7 +131,10 @@ fn losses_and_gradients_on_an_emulated_card_are_near_the_processors() {
 fn losses_and_gradients_on_a_card_are_near_the_processors() {
     match Nvidia::count() {
         0 => println!("skipped: there is no card here"),
-        _ => learns(|| Cuda::open(0, None).unwrap()),
+        _ => {
+            learns(|| Cuda::open(0, None).unwrap());
+            keeps(|| Cuda::open(0, None).unwrap());
+        }
     }
 }
 
@@ -165,4 +184,53 @@ fn emulated_ranks_of_a_network_have_the_gradients_of_the_processors() {
     furthest("two ranks", &tiny::whole(config, &parts), &expected);
     assert!((loss - expected_loss).abs() <= LOSS * expected_loss, "{loss}, expected {expected_loss}");
     assert!((norm - expected_norm).abs() <= GRADIENT * expected_norm, "{norm}, expected {expected_norm}");
+}
+
+/// Steps of emulated cards that are replicas, beside one alone; how often somebody waits for a card in a step, and how many kernels
+/// it is given.
+#[test]
+fn emulated_cards_that_are_replicas_learn_what_one_learns() {
+    if Emulated::find().is_none() {
+        println!("skipped: there is no C++ compiler here that is called c++");
+        return;
+    }
+    let config = qwen3();
+    let packs = packs(&rows(config.vocabulary, &[9, 14, 20, 30], 17), 1, Normalisation::Token);
+    let (config, packs) = (&config, &packs);
+    let run = |driver: Emulated| {
+        let mut rank = rank(Card::new(driver).unwrap(), config);
+        let done: Vec<_> = (1..=2).map(|step| rank.step(packs, &tiny::update(step)).unwrap()).collect();
+        rank.network().ops().driver().counted();
+        rank.step(packs, &tiny::update(3)).unwrap();
+        let counted = rank.network().ops().driver().counted();
+        let held_out = rank.evaluate(packs).unwrap();
+        let mut moments = Vec::new();
+        let gather = |_: &_, _, values: &[f32]| {
+            moments.push(values.to_vec());
+            Ok(())
+        };
+        rank.network_mut().gather(Part::SecondMoment, gather).unwrap();
+        (done, held_out, moments, counted)
+    };
+    let (done, held_out, moments, (waits, launches)) = run(Emulated::find().unwrap());
+    println!("a step of {} packs: {waits} waits, {launches} launches", packs.len());
+    // One a pack for its loss, and one for the norm.
+    assert_eq!(waits, packs.len() + 1);
+    let replicas: Vec<_> = std::thread::scope(|scope| {
+        let start = |member| scope.spawn(move || run(Emulated::find().unwrap().with_replica(member)));
+        let threads: Vec<_> = Group::of(2).into_iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((&replicas[0].0, replicas[0].1), (&replicas[1].0, replicas[1].1), "both say the same");
+    for (got, expected) in replicas[0].0.iter().zip(&done) {
+        assert!((got.loss - expected.loss).abs() <= LOSS * expected.loss, "{got:?}, expected {expected:?}");
+        assert!((got.grad_norm - expected.grad_norm).abs() <= 1e-2 * expected.grad_norm, "{got:?}, {expected:?}");
+    }
+    assert!((replicas[0].1 - held_out).abs() <= LOSS_AFTER * held_out);
+    assert!(replicas[1].2.is_empty() && replicas[0].2.len() == moments.len());
+    for (got, expected) in replicas[0].2.iter().zip(&moments) {
+        let most = expected.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+        let off = got.iter().zip(expected).fold(0.0_f32, |off, (l, r)| off.max((l - r).abs()));
+        assert!(off <= 0.1 * most, "off by {off} of {most}");
+    }
 }
