@@ -83,7 +83,8 @@ fn measure(setting: &Setting) -> String {
 }
 
 async fn run(setting: &Setting, folder: &std::path::Path) {
-    let mut profile: Profile = toml::from_str(include_str!("../src/profiles/archive.toml")).expect("the profile reads");
+    let mut profile: Profile =
+        toml::from_str(include_str!("../src/profiles/archive-mock.toml")).expect("the profile reads");
     profile.tools.snippet_words_new = 512;
     profile.tools.snippet_words_seen = 512;
     profile.worker.turns_max = setting.turns + 1;

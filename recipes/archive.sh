@@ -36,7 +36,7 @@ small)
   training=(--batch 4 --epochs 1 --tokens-max 4096 --lr 4e-3 --min-lr 4e-4 --save-every 40 --eval-every 40)
   ;;
 full)
-  config=(-p archive)
+  config=(-p archive-mock)
   questions=()
   asked=()
   rows='[0:550]' held='[550:580]' gate='[0:4000]'

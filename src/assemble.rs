@@ -2,13 +2,16 @@
 //! tokens, and the cast. It builds things and runs nothing.
 
 mod cast;
+mod embedded;
 mod library;
 mod machine;
 mod models;
 mod served;
+mod vectors;
 mod world;
 
 pub use cast::{assemble_cast, lines_digest, load_script};
+pub use embedded::placed;
 pub use library::{LibraryParts, assemble_library, build_world_index};
 pub(crate) use library::{bm25_params, qdrant, query_prefix, search_settings};
 pub use machine::for_machine;
@@ -16,6 +19,7 @@ pub use models::{
     Counters, Embedding, ModelParts, assemble_models, counters, embedder, local_embedding, prompt_encoder,
 };
 pub use served::{ServedEmbedder, ServedModel};
+pub(crate) use vectors::embed;
 pub use world::{LoadedWorld, load_world};
 
 use std::path::PathBuf;
@@ -42,7 +46,7 @@ pub enum AssembleError {
     /// A model in this process cannot be opened.
     #[error(transparent)]
     Local(#[from] legwork_actors::local::LocalError),
-    /// A part could not be started.
+    /// A part could not be started, or failed.
     #[error(transparent)]
     Failure(#[from] legwork_protocol::failure::Failure),
     /// A file cannot be read or written.

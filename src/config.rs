@@ -13,13 +13,18 @@ pub use settings::{
 use std::path::PathBuf;
 
 /// The embedded profiles by name.
-pub const PROFILES: [(&str, &str); 3] = [
+pub const PROFILES: [(&str, &str); 4] = [
     ("archive", include_str!("profiles/archive.toml")),
+    ("archive-mock", include_str!("profiles/archive-mock.toml")),
     ("card", include_str!("profiles/card.toml")),
     ("foldagent", include_str!("profiles/foldagent.toml")),
 ];
 const DEFAULTS: &str = include_str!("profiles/defaults.toml");
-const ARCHIVE_WORLD: &str = include_str!("profiles/archive_world.toml");
+/// What some profiles have besides: a world, and who plays in it.
+const WORLDS: [(&str, &str); 2] = [
+    ("archive", include_str!("profiles/archive-world.toml")),
+    ("archive-mock", include_str!("profiles/archive-mock-world.toml")),
+];
 /// The largest configuration file, in bytes.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
@@ -117,8 +122,8 @@ pub fn resolve(given: &Given) -> Result<Resolved, ConfigError> {
     let name = given.profile.clone().or(of_file).unwrap_or_else(|| "archive".to_owned());
     let (name, text) = profile(&name)?;
     layers.lay(Origin::Profile(name), parse(name, text)?);
-    if name == "archive" {
-        layers.lay(Origin::Profile(name), parse(name, ARCHIVE_WORLD)?);
+    if let Some((_, world)) = WORLDS.iter().find(|(of, _)| *of == name) {
+        layers.lay(Origin::Profile(name), parse(name, world)?);
     }
     if let (Some(mut table), Some(path)) = (file, &given.file) {
         table.remove("profile");

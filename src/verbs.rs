@@ -23,6 +23,7 @@ mod retrieve;
 mod scenario;
 mod serve;
 mod train;
+mod train_embedder;
 mod verify;
 mod world;
 
@@ -67,6 +68,8 @@ pub enum Verb {
     Fetch(fetch::FetchArgs),
     /// Train a model on rows.
     Train(Box<train::TrainArgs>),
+    /// Train a small decoder as an embedder, on queries and the documents that answer them.
+    TrainEmbedder(train_embedder::TrainEmbedderArgs),
     /// Serve a corpus over FoldAgent's search protocol, or a model over OpenAI's and SGLang's.
     Serve(serve::ServeArgs),
     /// Check a copied run or an exported model offline, byte for byte.
@@ -101,7 +104,7 @@ pub enum Verb {
 /// Where a configuration comes from.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigFlags {
-    /// The profile: archive, card or foldagent.
+    /// The profile: archive, archive-mock, card or foldagent.
     #[arg(long, short = 'p')]
     pub profile: Option<String>,
     /// A TOML file laid over the profile.
@@ -144,6 +147,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Fetch(args) => fetch::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Train(args) => train::run(&args),
+        Verb::TrainEmbedder(args) => train_embedder::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Init(args) => init::run(&args),
         Verb::Export(args) => export_model::run(&args),

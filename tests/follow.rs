@@ -33,7 +33,7 @@ fn furnished() -> Place {
 fn eval(run: &str, latency_ms: u32, more: &[&str]) -> Vec<String> {
     let (folder, latency) = (format!("runs/{run}"), format!("models.worker.latency_ms={latency_ms}"));
     let skill = "models.worker.skill=\"perfect\"";
-    let args = ["eval", "--tier", "easy", "--set", skill, "--set", &latency, "--plain"];
+    let args = ["eval", "-p", "archive-mock", "--tier", "easy", "--set", skill, "--set", &latency, "--plain"];
     let place = if more.contains(&"--resume") { [].as_slice() } else { &["--run", folder.as_str()] };
     let pace = if more.contains(&"--concurrency") { [].as_slice() } else { &["--concurrency", "3"] };
     args.iter().chain(place).chain(pace).chain(more).map(|arg| (*arg).to_owned()).collect()

@@ -81,7 +81,7 @@ async fn a_coordinator_of_ones_own_is_swapped_in_one_line() {
 fn a_coordinator_of_lines_and_a_gate_are_swapped_by_a_line_of_toml_each() {
     let place = Place::new();
     place.write("lines.toml", "[[line]]\nbriefs = [[\"{question}\", \"{question}\"]]\nanswer = \"from the lines\"\n");
-    place.write("run.toml", "[cast]\ncoordinator = \"mock:lines.toml\"\ngate = \"mock:stop\"\n[gate]\nmode = \"on\"\n");
+    place.write("run.toml", "profile = \"archive-mock\"\n[cast]\ncoordinator = \"mock:lines.toml\"\ngate = \"mock:stop\"\n[gate]\nmode = \"on\"\n");
     let output = place.run(&["eval", "-c", "run.toml", "--questions", "3", "--plain", "--run", "runs/lines"]);
     assert!(output.status.success(), "{}", err(&output));
     let reader = LedgerReader::open(&place.path("runs/lines")).unwrap();

@@ -76,7 +76,7 @@ impl OracleServer {
             write_world(place, questions);
         }
         let text = format!(
-            "[world]\nkind = \"plain\"\nquestions = \"world/questions.jsonl\"\ncorpus = \"world/corpus.jsonl\"\n\
+            "profile = \"archive-mock\"\n[world]\nkind = \"plain\"\nquestions = \"world/questions.jsonl\"\ncorpus = \"world/corpus.jsonl\"\n\
              [run]\nresamples = 300\n[index]\nthreads = 1\n\
              [models.worker]\nkind = \"openai\"\nurl = \"http://{}/{case}/v1\"\nmodel = \"oracle\"\nstream = false\n",
             self.address

@@ -65,7 +65,7 @@ fn json(output: &Output) -> serde_json::Value {
 #[test]
 fn the_main_job_prints_a_table_and_writes_its_report() {
     let place = Place::new();
-    let output = place.run(&["eval", "--questions-per-tier", "4", "--run", "runs/a"]);
+    let output = place.run(&["eval", "-p", "archive-mock", "--questions-per-tier", "4", "--run", "runs/a"]);
     assert!(output.status.success(), "{}", err(&output));
     let text = out(&output);
     for expected in ["easy", "medium", "hard", "MOCK WORKER"] {
@@ -86,7 +86,7 @@ fn the_main_job_prints_a_table_and_writes_its_report() {
 #[test]
 fn a_run_is_exported_in_every_form() {
     let place = Place::new();
-    assert!(place.run(&["eval", "--questions", "3", "--run", "runs/a"]).status.success());
+    assert!(place.run(&["eval", "-p", "archive-mock", "--questions", "3", "--run", "runs/a"]).status.success());
     for format in ["trajectories", "gate", "browsecomp-plus", "foldagent", "trec", "inspect", "csv"] {
         let output = place.run(&["ledger", "export", format, "runs/a", "--out", format, "--all", "--json"]);
         assert!(output.status.success(), "{format}: {}", err(&output));
@@ -100,7 +100,7 @@ fn a_run_is_exported_in_every_form() {
 #[test]
 fn a_changed_record_breaks_the_chain_and_a_changed_file_is_named() {
     let place = Place::new();
-    assert!(place.run(&["eval", "--questions", "2", "--run", "runs/a"]).status.success());
+    assert!(place.run(&["eval", "-p", "archive-mock", "--questions", "2", "--run", "runs/a"]).status.success());
     let database = place.path("runs/a/run.db");
     let mut bytes = std::fs::read(&database).unwrap();
     let needle = b"<function=search>";
@@ -117,14 +117,15 @@ fn two_skills_are_compared_question_by_question() {
     let place = Place::new();
     for (run, skill) in [("runs/a", "novice"), ("runs/b", "perfect")] {
         let set = format!("models.worker.skill=\"{skill}\"");
-        let output = place.run(&["eval", "--questions-per-tier", "5", "--run", run, "--set", &set]);
+        let output =
+            place.run(&["eval", "-p", "archive-mock", "--questions-per-tier", "5", "--run", run, "--set", &set]);
         assert!(output.status.success(), "{}", err(&output));
     }
     let output = place.run(&["compare", "runs/a", "runs/b", "--html", "compare.html"]);
     assert!(output.status.success(), "{}", err(&output));
     assert!(out(&output).to_lowercase().contains("mcnemar"), "{}", out(&output));
     assert!(place.path("compare.html").exists());
-    let refused = place.run(&["eval", "--questions-per-tier", "4", "--run", "runs/c"]);
+    let refused = place.run(&["eval", "-p", "archive-mock", "--questions-per-tier", "4", "--run", "runs/c"]);
     assert!(refused.status.success());
     let refused = place.run(&["compare", "runs/a", "runs/c"]);
     assert_eq!(refused.status.code(), Some(1), "different question sets are not compared");
@@ -134,8 +135,8 @@ fn two_skills_are_compared_question_by_question() {
 #[test]
 fn a_resumed_run_refuses_another_manifest_and_names_the_difference() {
     let place = Place::new();
-    assert!(place.run(&["eval", "--questions", "3", "--run", "runs/a"]).status.success());
-    let again = ["eval", "--questions", "3", "--resume", "runs/a", "--set", "worker.turns_max=9"];
+    assert!(place.run(&["eval", "-p", "archive-mock", "--questions", "3", "--run", "runs/a"]).status.success());
+    let again = ["eval", "-p", "archive-mock", "--questions", "3", "--resume", "runs/a", "--set", "worker.turns_max=9"];
     let output = place.run(&again);
     assert_eq!(output.status.code(), Some(1));
     assert!(err(&output).contains("profile.worker.turns_max was 20, is 9"), "{}", err(&output));
@@ -149,12 +150,14 @@ fn a_resumed_run_refuses_another_manifest_and_names_the_difference() {
 #[test]
 fn a_fork_keeps_what_came_before_its_turn() {
     let place = Place::new();
-    let run = ["eval", "--questions", "3", "--coordinator", "model", "--run", "runs/a"];
+    let run = ["eval", "-p", "archive-mock", "--questions", "3", "--coordinator", "model", "--run", "runs/a"];
     let output = place.run(&run);
     assert!(output.status.success(), "{}", err(&output));
     let fork = [
         "fork",
         "runs/a",
+        "-p",
+        "archive-mock",
         "--turn",
         "1",
         "--run",
@@ -178,9 +181,13 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
     let bad: [(&[&str], i32, &str); 6] = [
         (&["eval", "--set", "worker.turn_max=3"], 2, "did you mean `turns_max`"),
         (&["eval", "-p", "crad"], 2, "did you mean `card`"),
-        (&["eval", "--tier", "impossible"], 1, "no question is left"),
+        (&["eval", "-p", "archive-mock", "--tier", "impossible"], 1, "no question is left"),
         (&["report", "nowhere"], 1, "holds no run"),
-        (&["eval", "--set", "models.worker.mock=\"genius\""], 1, "expected oracle, instant, believing or comparing"),
+        (
+            &["eval", "-p", "archive-mock", "--set", "models.worker.mock=\"genius\""],
+            1,
+            "expected oracle, teacher, instant, believing or comparing",
+        ),
         (&["evaluate"], 2, "unrecognized subcommand"),
     ];
     for (args, code, text) in bad {
@@ -208,7 +215,18 @@ fn how_many_run_at_once_does_not_change_a_score() {
     let mut seen = Vec::new();
     for at_once in ["1", "8", "64"] {
         let run = format!("runs/{at_once}");
-        let args = ["eval", "--questions-per-tier", "6", "--concurrency", at_once, "--run", &run, "--quiet"];
+        let args = [
+            "eval",
+            "-p",
+            "archive-mock",
+            "--questions-per-tier",
+            "6",
+            "--concurrency",
+            at_once,
+            "--run",
+            &run,
+            "--quiet",
+        ];
         assert!(place.run(&args).status.success());
         let mut records = legwork_actors::ledger::LedgerReader::open(&place.path(&run)).unwrap().records().unwrap();
         // Time is the machine's own; everything else must be equal.

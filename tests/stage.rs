@@ -40,7 +40,7 @@ pub(crate) async fn run(
     model: Arc<dyn Endpoint>,
     recast: impl FnOnce(&mut Cast),
 ) -> (RunEnd, Vec<EpisodeRecord>) {
-    let profile: Profile = toml::from_str(include_str!("../src/profiles/archive.toml")).unwrap();
+    let profile: Profile = toml::from_str(include_str!("../src/profiles/archive-mock.toml")).unwrap();
     let owned: Vec<Question> = questions.iter().map(|question| (**question).clone()).collect();
     let manifest = Manifest {
         run: "test".into(),

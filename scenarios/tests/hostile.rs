@@ -50,7 +50,7 @@ static PAGES: LazyLock<Arc<BTreeMap<DocId, Page>>> = LazyLock::new(|| {
 fn profiles() -> [Arc<Profile>; 3] {
     let read = |text: &str| Arc::new(toml::from_str::<Profile>(text).unwrap());
     [
-        read(include_str!("../../src/profiles/archive.toml")),
+        read(include_str!("../../src/profiles/archive-mock.toml")),
         read(include_str!("../../src/profiles/card.toml")),
         read(include_str!("../../src/profiles/foldagent.toml")),
     ]

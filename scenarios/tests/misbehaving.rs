@@ -390,7 +390,7 @@ type Verdicts = BTreeMap<EpisodeKey, (Outcome, Option<String>, Option<bool>)>;
 
 /// Runs these questions of the archive with this model in the worker's place.
 async fn run(questions: &[Arc<Question>], model: Arc<dyn Endpoint>) -> (RunEnd, Verdicts) {
-    let profile = toml::from_str(include_str!("../../src/profiles/archive.toml")).unwrap();
+    let profile = toml::from_str(include_str!("../../src/profiles/archive-mock.toml")).unwrap();
     let pages = ARCHIVE.world.documents.iter().map(|document| Page {
         docid: document.docid.clone(),
         url: None,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_of_mocks_in_every_role() {
-    let mut profile: Profile = toml::from_str(include_str!("../../src/profiles/archive.toml")).unwrap();
+    let mut profile: Profile = toml::from_str(include_str!("../../src/profiles/archive-mock.toml")).unwrap();
     profile.gate.mode = GateMode::On;
     let (ledger, board) = (MemoryLedger::default(), RecordingBoard::default());
     let coordinator = MockCoordinator::new(|question, delegations, reports| match delegations {

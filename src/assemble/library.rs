@@ -1,6 +1,7 @@
 //! The library of a run: an index of ours over the world's corpus, or somebody's search server. An index that is not
 //! there yet is built by the way and kept.
 
+use super::vectors::{embed, vectors_source};
 use super::{AssembleError, Embedding, LoadedWorld};
 use crate::config::{IndexSettings, Settings};
 use legwork_actors::retriever::{Library, LocalLibrary, ServerLibrary};
@@ -8,7 +9,7 @@ use legwork_endpoints::search::SearchClient;
 use legwork_protocol::profile::{RetrievalMode, RetrievalSettings};
 use legwork_retrieval::bm25::Bm25Params;
 use legwork_retrieval::fusion::FusionSettings;
-use legwork_retrieval::index::{BuildProgress, BuildSettings, OpenSettings, is_index};
+use legwork_retrieval::index::{BuildProgress, BuildSettings, OpenSettings, Stage, is_index};
 use legwork_retrieval::qdrant::{ApiKey, QdrantCollection, QdrantSettings, ServerSearch};
 use legwork_retrieval::searcher::SearchSettings;
 use legwork_retrieval::{Corpus, Index, Mode, Searcher};
@@ -42,9 +43,12 @@ pub async fn assemble_library(
         return Ok(LibraryParts { library: Arc::new(library), inputs });
     }
     let retrieval = &settings.profile.retrieval;
-    let folder = match &index.folder {
-        Some(folder) => folder.clone(),
-        None => build_world_index(index, retrieval, world, progress)?,
+    let folder = match (&index.folder, &embedding) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(embedding)) if retrieval.mode != RetrievalMode::Bm25 => {
+            build_embedded_index(index, retrieval, world, embedding, progress).await?
+        }
+        (None, _) => build_world_index(index, retrieval, world, progress)?,
     };
     let bm25 = Some(bm25_params(retrieval));
     let corpus = world.corpus.as_ref().filter(|_| index.folder.is_some()).map(|path| Corpus::open(path)).transpose()?;
@@ -85,12 +89,24 @@ pub fn build_world_index(
     world: &LoadedWorld,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PathBuf, AssembleError> {
+    let path = write_corpus(settings, world)?;
+    let corpus = Corpus::open(&path)?;
+    let folder = settings.cache.join(format!("{}-{}", world.name, &corpus.digest()?[..12]));
+    if !is_index(&folder) {
+        let build = BuildSettings::new(bm25_params(retrieval), settings.threads);
+        Index::build(&corpus, &folder, &build, progress)?;
+    }
+    Ok(folder)
+}
+
+/// The file of a world's corpus, written into the cache where the world is no file.
+fn write_corpus(settings: &IndexSettings, world: &LoadedWorld) -> Result<PathBuf, AssembleError> {
     let io = |path: &std::path::Path| {
         let path = path.to_path_buf();
         move |source| AssembleError::Io { path, source }
     };
     std::fs::create_dir_all(&settings.cache).map_err(io(&settings.cache))?;
-    let path = match &world.corpus {
+    Ok(match &world.corpus {
         Some(path) => path.clone(),
         None if world.documents.is_empty() => {
             return Err(AssembleError::Setting(format!(
@@ -111,12 +127,44 @@ pub fn build_world_index(
             }
             path
         }
-    };
+    })
+}
+
+/// Builds the index of a world's corpus with vectors of this embedder into the cache, unless it is there. Returns its folder.
+async fn build_embedded_index(
+    settings: &IndexSettings,
+    retrieval: &RetrievalSettings,
+    world: &LoadedWorld,
+    embedding: &Embedding,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<PathBuf, AssembleError> {
+    let source = vectors_source(&embedding.source, &embedding.document_prompt);
+    let name = blake3::hash(source.as_bytes()).to_hex();
+    let path = write_corpus(settings, world)?;
     let corpus = Corpus::open(&path)?;
-    let folder = settings.cache.join(format!("{}-{}", world.name, &corpus.digest()?[..12]));
-    if !is_index(&folder) {
-        let build = BuildSettings::new(bm25_params(retrieval), settings.threads);
-        Index::build(&corpus, &folder, &build, progress)?;
+    let folder = settings.cache.join(format!("{}-{}-{}", world.name, &corpus.digest()?[..12], &name[..12]));
+    if is_index(&folder) {
+        return Ok(folder);
+    }
+    // Beside its place until it has its vectors, so that two runs at once never write the same file.
+    let making = folder.with_extension(format!("making-{}", std::process::id()));
+    let io = |path: &std::path::Path| {
+        let path = path.to_path_buf();
+        move |source| AssembleError::Io { path, source }
+    };
+    if making.exists() {
+        std::fs::remove_dir_all(&making).map_err(io(&making))?;
+    }
+    let build = BuildSettings::new(bm25_params(retrieval), settings.threads);
+    let mut index = Index::build(&corpus, &making, &build, progress)?;
+    let mut embedded = |documents| {
+        progress(BuildProgress { stage: Stage::Reading, documents, resumed_parts: 0 });
+    };
+    embed(&mut index, &*embedding.embedder, &embedding.source, &embedding.document_prompt, &mut embedded).await?;
+    drop(index);
+    if std::fs::rename(&making, &folder).is_err() {
+        // Another run was faster, or the place is not to be had; opening it says which.
+        std::fs::remove_dir_all(&making).map_err(io(&making))?;
     }
     Ok(folder)
 }

@@ -1,6 +1,6 @@
 //! Models behind routes, token counters and the embedder, by their settings.
 
-use super::{AssembleError, LoadedWorld, for_machine};
+use super::{AssembleError, LoadedWorld, for_machine, placed};
 use crate::config::{EmbedderSettings, LocalModelSettings, MockSettings, ModelSettings, Settings, TokenizerSettings};
 use legwork_actors::clock::Clock;
 use legwork_actors::inference::Routes;
@@ -12,7 +12,7 @@ use legwork_protocol::generation::Route;
 use legwork_protocol::message::Message;
 use legwork_protocol::tokens::{QuarterBytes, TokenCounter};
 use legwork_protocol::untrusted::ControlTokens;
-use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill};
+use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill, TeacherModel};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +64,11 @@ pub fn assemble_models(settings: &Settings, world: &LoadedWorld) -> Result<Model
                 let known = opened.iter().find(|(settings, _)| settings == &**of).map(|(_, model)| Arc::clone(model));
                 let model = match known {
                     Some(model) => model,
-                    None => LocalModel::open(&of.local, for_machine(of.engine.clone()), Clock::system())?,
+                    None => LocalModel::open(
+                        &placed(&of.local, &settings.index.cache)?,
+                        for_machine(of.engine.clone()),
+                        Clock::system(),
+                    )?,
                 };
                 opened.push(((**of).clone(), Arc::clone(&model)));
                 local.insert(*route, Arc::clone(&model));
@@ -121,7 +125,7 @@ pub fn embedder(settings: &Settings) -> Result<Option<Embedding>, AssembleError>
             query_prompt: String::new(),
             document_prompt: String::new(),
         }),
-        Some(EmbedderSettings::Local(of)) => Some(local(&of.local, of.tokens_max)?),
+        Some(EmbedderSettings::Local(of)) => Some(local(&placed(&of.local, &settings.index.cache)?, of.tokens_max)?),
     })
 }
 
@@ -205,12 +209,13 @@ fn mock_model(
             let grammar = settings.profile.grammar;
             Arc::new(OracleModel::new(&format!("oracle, {named}"), grammar, skill, latency, &world.all_questions))
         }
+        "teacher" => Arc::new(TeacherModel::new(settings.profile.grammar, &world.all_questions)),
         "instant" => Arc::new(InstantModel::new(of.turns.unwrap_or(6), latency)),
         "believing" => Arc::new(MockCoordinatorModel),
         "comparing" => Arc::new(MockJudge),
         other => {
             return Err(AssembleError::Setting(format!(
-                "{name}.mock is `{other}`, expected oracle, instant, believing or comparing"
+                "{name}.mock is `{other}`, expected oracle, teacher, instant, believing or comparing"
             )));
         }
     })

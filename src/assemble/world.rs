@@ -1,5 +1,7 @@
 //! Worlds by their settings, and which of their questions a run asks.
 
+mod lookups;
+
 use super::AssembleError;
 use crate::config::{RunSettings, WorldSettings};
 use legwork_protocol::question::Question;
@@ -59,11 +61,20 @@ pub fn load_world(settings: &WorldSettings, run: &RunSettings) -> Result<LoadedW
             (World { name: file_stem(questions), test, ..World::default() }, corpus.clone())
         }
     };
-    let all_questions: Vec<Arc<Question>> = world.questions().cloned().map(Arc::new).collect();
+    let mut all_questions: Vec<Arc<Question>> = world.questions().cloned().map(Arc::new).collect();
+    let lookups;
     let split = match run.split.as_str() {
         "test" => &world.test,
         "train" => &world.train,
-        other => return Err(AssembleError::Setting(format!("run.split is `{other}`, expected `test` or `train`"))),
+        "lookups" => {
+            lookups = lookups::of(&world.train);
+            all_questions.extend(lookups.iter().cloned().map(Arc::new));
+            &lookups
+        }
+        other => {
+            let detail = format!("run.split is `{other}`, expected `test`, `train` or `lookups`");
+            return Err(AssembleError::Setting(detail));
+        }
     };
     let questions = pick(split, run)?;
     Ok(LoadedWorld { name: world.name.clone(), documents: world.documents, corpus, questions, all_questions, notes })

@@ -137,7 +137,7 @@ fn embedded_tokens_max() -> usize {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockSettings {
-    /// `oracle`, `instant`, `believing` or `comparing`.
+    /// `oracle`, `teacher`, `instant`, `believing` or `comparing`.
     pub mock: String,
     /// The oracle's skill: `novice`, `trained` or `perfect`.
     #[serde(default)]
@@ -218,7 +218,7 @@ pub struct RunSettings {
     pub seed: u64,
     /// Passes over the questions.
     pub rounds: u32,
-    /// `test` or `train`.
+    /// `test`, `train`, or `lookups`: the single steps of the training questions.
     pub split: String,
     /// The first so many questions of each tier; absent for all.
     #[serde(default)]

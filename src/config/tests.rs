@@ -6,6 +6,11 @@ fn settings(sets: &[&str]) -> Result<Settings, ConfigError> {
     Settings::read(&resolve(&given)?)
 }
 
+fn settings_of(profile: &str, sets: &[&str]) -> Result<Settings, ConfigError> {
+    let sets = sets.iter().map(|set| (*set).to_owned()).collect();
+    Settings::read(&resolve(&Given { profile: Some(profile.to_owned()), sets, ..Given::default() })?)
+}
+
 fn with_file(text: &str) -> Result<Settings, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.toml");
@@ -90,7 +95,7 @@ fn a_device_is_read_as_a_word_and_a_wrong_one_is_told_with_those_there_are() {
     assert_eq!(worker.engine.device.to_string(), "cuda:0,1");
     let error = settings(&[local, "models.worker.engine.device=gpu"]).unwrap_err().to_string();
     assert!(error.contains("`gpu`") && error.contains("expected cpu, cuda, cuda:N"), "{error}");
-    let error = settings(&["models.worker.engine.device=cuda"]).unwrap_err().to_string();
+    let error = settings_of("archive-mock", &["models.worker.engine.device=cuda"]).unwrap_err().to_string();
     assert!(error.contains("models.worker.engine.device"), "a mock has no device: {error}");
 }
 

@@ -5,6 +5,7 @@ use crate::config::{EmbedderSettings, ModelSettings, Settings, WorldSettings};
 use crate::doctor::{DoctorInputs, EndpointInput, FileInput, KeySource, examine, is_fit, json, text};
 use clap::Args;
 use legwork_endpoints::EndpointConfig;
+use std::path::Path;
 
 /// Looks at this machine and a configuration.
 #[derive(Debug, Args)]
@@ -49,6 +50,9 @@ fn inputs(settings: &Settings) -> DoctorInputs {
     let tokenizer = |name: &str, path: &Option<std::path::PathBuf>| {
         path.clone().map(|path| FileInput { name: format!("tokenizers.{name}"), path })
     };
+    // An embedded model is where it is written to; one that cannot be is told under its own name.
+    let place =
+        |path: &Path| crate::assemble::placed(path, &settings.index.cache).unwrap_or_else(|_| path.to_path_buf());
     let tokenizers =
         [tokenizer("worker", &settings.tokenizers.worker), tokenizer("coordinator", &settings.tokenizers.coordinator)];
     DoctorInputs {
@@ -61,7 +65,7 @@ fn inputs(settings: &Settings) -> DoctorInputs {
             .models
             .iter()
             .filter_map(|(route, model)| match model {
-                ModelSettings::Local(of) => Some(FileInput { name: format!("models.{route}"), path: of.local.clone() }),
+                ModelSettings::Local(of) => Some(FileInput { name: format!("models.{route}"), path: place(&of.local) }),
                 ModelSettings::Mock(_) | ModelSettings::Endpoint(_) => None,
             })
             .collect(),

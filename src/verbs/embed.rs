@@ -12,12 +12,6 @@ use legwork_retrieval::index::OpenSettings;
 use legwork_retrieval::qdrant::QdrantCollection;
 use std::path::PathBuf;
 
-/// Documents embedded as one piece.
-const PIECE: usize = 256;
-/// Characters of a document that are embedded: an embedder cuts what is over its own length, and more would only
-/// travel.
-const DOCUMENT_CHARS_MAX: usize = 32_768;
-
 /// Gives an index vectors.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -88,26 +82,10 @@ pub(super) async fn embed(
     prefix: &str,
     is_told: bool,
 ) -> Result<(), VerbError> {
-    let probe = embedder.embed(vec!["a probe of the dimension".to_owned()]).await?;
-    let dim = probe.first().map(Vec::len).ok_or("the embedder gave no vector")?;
-    let mut writer = index.vector_writer(&format!("{source} prefix {prefix:?}"), dim)?;
     let bar = progress::documents_of("embedding", index.len() as u64, is_told);
-    while let Some(next) = writer.next_number() {
-        bar.set_position(u64::from(next));
-        let end = (next as usize + PIECE).min(index.len());
-        let mut texts = Vec::with_capacity(PIECE);
-        for number in next..u32::try_from(end)? {
-            let document = index.document(number)?;
-            let title = document.title.map(|title| format!("{title}\n")).unwrap_or_default();
-            let text: String = document.text.chars().take(DOCUMENT_CHARS_MAX).collect();
-            texts.push(format!("{prefix}{title}{text}"));
-        }
-        let vectors = embedder.embed(texts).await?;
-        writer.push(&vectors.concat())?;
-    }
+    let embedded = assemble::embed(index, embedder, source, prefix, &mut |done| bar.set_position(done)).await;
     bar.finish_and_clear();
-    index.set_vectors(writer)?;
-    Ok(())
+    Ok(embedded?)
 }
 
 async fn fill(index: &Index, collection: &QdrantCollection) -> Result<(), VerbError> {

@@ -66,7 +66,13 @@ pub(super) fn run(args: &RetrieveArgs) -> Result<Ended, VerbError> {
     let retrieval = &settings.profile.retrieval;
     let bm25 = Some(assemble::bm25_params(retrieval));
     let index = Arc::new(Index::open(&args.index, &OpenSettings { corpus: None, bm25 })?);
-    let search: SearchSettings = assemble::search_settings(retrieval);
+    let mut search: SearchSettings = assemble::search_settings(retrieval);
+    // Only whoever asks for vectors by name is refused where there are none: the default profile has them for its own corpus.
+    let is_asked = args.mode.is_some() || args.config.profile.is_some() || args.config.config.is_some();
+    if !is_asked && index.dense().is_none() && search.mode != Mode::Bm25 {
+        output::note("the index has no vectors: BM25 alone searches");
+        search.mode = Mode::Bm25;
+    }
     let searcher = Searcher::new(index, search, None)?;
     let embedding = if search.mode == Mode::Bm25 { None } else { assemble::embedder(&settings)? };
     let prefix = assemble::query_prefix(retrieval, embedding.as_ref());

@@ -31,7 +31,8 @@ const RUN: [&str; 11] = [
 /// Runs so many questions to their end.
 #[track_caller]
 fn evaluate(place: &Place, run: &str, questions: &str, more: &[&str]) {
-    let output = place.run(&[&["eval", "--run", run, "--questions", questions], &RUN[..], more].concat());
+    let output =
+        place.run(&[&["eval", "-p", "archive-mock", "--run", run, "--questions", questions], &RUN[..], more].concat());
     assert!(output.status.success(), "{}", err(&output));
     let reader = LedgerReader::open(&place.path(run)).unwrap();
     assert_eq!(reader.ended().unwrap().len().to_string(), questions, "it is whole");

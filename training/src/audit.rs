@@ -157,6 +157,7 @@ impl<'a> Audit<'a> {
                     self.text(row, &text_of(message), format!("messages[{at}]"));
                 }
             }
+            AnyRow::Text(text) => self.text(row, &text.learned(), "text".to_owned()),
             AnyRow::Ids(ids) => match (self.decode)(&all_ids(ids)) {
                 Some(text) => self.text(row, &text, "ids".to_owned()),
                 None => self.report.rows_without_text += 1,

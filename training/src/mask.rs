@@ -1,5 +1,5 @@
 //! A row as ids and which of them are in the loss, by the rules of Miles' masks: each message is rendered by itself and its ids
-//! are joined, so that every answer keeps its thinking and no turn changes an earlier one. Rows of ids are taken as they are.
+//! are joined, so that every answer keeps its thinking and no turn changes an earlier one. Rows of ids are taken as they are, texts whole.
 //! It refuses to cut a row, and to know files of rows.
 
 mod model;
@@ -16,11 +16,14 @@ pub use shown::ShownToken;
 use crate::error::{Place, TrainingError};
 use crate::rows::{AnyRow, BadKind, RowError};
 use crate::sample::Sample;
-use crate::trajectory::{ChatMessage, ChatRow, IdRow};
+use crate::trajectory::{ChatMessage, ChatRow, IdRow, TextRow};
 use legwork_model::{Conversation, Message, ModelError, PromptTemplate, RenderOptions};
 use legwork_protocol::message::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// What ends a text in Qwen's and GPT-2's vocabularies.
+const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// How messages are rendered one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -113,6 +116,7 @@ impl Encoder {
         match row {
             AnyRow::Chat(row) => self.encode_chat(row, place),
             AnyRow::Ids(row) => self.encode_ids(row, place),
+            AnyRow::Text(row) => self.encode_text(row, place),
         }
     }
 
@@ -161,6 +165,25 @@ impl Encoder {
         }
         let source = row.metadata.source.clone().unwrap_or_default();
         self.checked(Sample { ids, supervised, place: place.clone(), source }, "spans")
+    }
+
+    /// The sample of a text: its tokens and, where the tokenizer has one, the token that ends a text, all in the loss but the
+    /// first.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    pub fn encode_text(&self, row: &TextRow, place: &Place) -> Result<Sample, RowError> {
+        let tokenizer = self.prompts.tokenizer();
+        let mut ids = tokenizer
+            .encode(&row.learned())
+            .map_err(|why| RowError::of_field(BadKind::Template, place, "text", format!("cannot be encoded: {why}")))?;
+        ids.extend(tokenizer.id_of(END_OF_TEXT));
+        if ids.len() > self.limits.length_max {
+            return Err(self.too_long(place, "text", ids.len()));
+        }
+        let source = row.metadata.source.clone().unwrap_or_default();
+        let supervised = vec![true; ids.len()];
+        self.checked(Sample { ids, supervised, place: place.clone(), source }, "text")
     }
 
     fn checked(&self, mut sample: Sample, field: &str) -> Result<Sample, RowError> {

@@ -8,6 +8,7 @@ mod fit;
 mod flops;
 mod head;
 mod layer;
+mod pooled;
 mod tensors;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -165,19 +166,10 @@ impl<B: Learn> Network<B> {
         let pass =
             Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
         pass.stream(params, columns.first, arena)?;
-        let Arena { streams, kept, work } = arena;
         let head = params.head.as_mut().unwrap_or(&mut params.embedding);
-        pass.loss_backward(head, *columns, work)?;
-        let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
-        ops.zero(&mut work.d_stream, pack.ids.len())?;
-        ops.norm_backward(last, &mut params.norm, pass.eps, &work.branch, &mut work.d_stream)?;
-        let is_kept = kept.len() == inputs.len();
-        for (number, (layer, input)) in params.layers.iter_mut().zip(inputs).enumerate().rev() {
-            let kept = &mut kept[if is_kept { number } else { 0 }];
-            pass.backward(layer, input, (kept, is_kept), work)?;
-        }
-        ops.embed_backward(&mut params.embedding, columns.first, &pack.ids, &work.d_stream)?;
-        Ok(pass.weighted_loss(work)?)
+        pass.loss_backward(head, *columns, &mut arena.work)?;
+        pass.back(params, columns.first, arena)?;
+        Ok(pass.weighted_loss(&mut arena.work)?)
     }
 
     /// Shows a part of every tensor on this rank, in the layout's order.
@@ -239,6 +231,20 @@ impl<B: Learn> Network<B> {
 }
 
 impl<B: Learn> Pass<'_, B> {
+    /// The way back through norm, layers and embedding, from the gradient of the normed rows, which is in `branch`.
+    fn back(&self, params: &mut Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
+        let Arena { streams, kept, work } = arena;
+        let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
+        self.ops.zero(&mut work.d_stream, self.pack.ids.len())?;
+        self.ops.norm_backward(last, &mut params.norm, self.eps, &work.branch, &mut work.d_stream)?;
+        let is_kept = kept.len() == inputs.len();
+        for (number, (layer, input)) in params.layers.iter_mut().zip(inputs).enumerate().rev() {
+            let kept = &mut kept[if is_kept { number } else { 0 }];
+            self.backward(layer, input, (kept, is_kept), work)?;
+        }
+        self.ops.embed_backward(&mut params.embedding, first, &self.pack.ids, &work.d_stream)
+    }
+
     /// Embedding and all layers; their inputs stay in `streams`, and `normed` becomes the final norm.
     fn stream(&self, params: &Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
         let Arena { streams, kept, work } = arena;

@@ -1,5 +1,5 @@
-//! Where rows come from: JSONL and parquet, of chat or of token ids, whole files or slices of them. Which of the two a file
-//! holds, its first row says. What is wrong with a row is told with its place and its kind, and the next row is read.
+//! Where rows come from: JSONL and parquet, of chat, of token ids or of plain text, whole files or slices of them. Which of them
+//! a file holds, its first row says. What is wrong with a row is told with its place and its kind, and the next row is read.
 //! It refuses to know tokenizers and templates.
 
 mod bad;
@@ -16,16 +16,18 @@ pub use source::RowSource;
 use crate::error::{Place, TrainingError, TrajectoryError};
 use crate::mask::Encoder;
 use crate::sample::Sample;
-use crate::trajectory::{ChatRow, IdRow, Metadata};
+use crate::trajectory::{ChatRow, IdRow, Metadata, TextRow};
 use std::path::Path;
 
-/// A row of either kind.
+/// A row of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnyRow {
     /// Messages.
     Chat(Box<ChatRow>),
     /// Token ids.
     Ids(Box<IdRow>),
+    /// Plain text.
+    Text(Box<TextRow>),
 }
 
 impl AnyRow {
@@ -34,6 +36,16 @@ impl AnyRow {
         match self {
             Self::Chat(row) => &row.metadata,
             Self::Ids(row) => &row.metadata,
+            Self::Text(row) => &row.metadata,
+        }
+    }
+
+    /// What such rows are called.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Chat(_) => "chat",
+            Self::Ids(_) => "ids",
+            Self::Text(_) => "text",
         }
     }
 }
@@ -130,6 +142,7 @@ fn read(text: &str, whole: bool, kind: Kind, place: &Place) -> Result<AnyRow, Tr
     Ok(match kind {
         Kind::Chat => AnyRow::Chat(Box::new(crate::jsonl::read_row(text, whole, place)?)),
         Kind::Ids => AnyRow::Ids(Box::new(crate::jsonl::read_row(text, whole, place)?)),
+        Kind::Text => AnyRow::Text(Box::new(crate::jsonl::read_row(text, whole, place)?)),
     })
 }
 
@@ -138,4 +151,5 @@ fn read(text: &str, whole: bool, kind: Kind, place: &Place) -> Result<AnyRow, Tr
 enum Kind {
     Chat,
     Ids,
+    Text,
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn manifest() -> Manifest {
-    let profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive.toml")).unwrap();
+    let profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive-mock.toml")).unwrap();
     Manifest {
         run: "test".into(),
         began_epoch_ms: 7,

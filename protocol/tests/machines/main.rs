@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The archive's profile, changed by `change`.
 fn profile(change: impl FnOnce(&mut Profile)) -> Arc<Profile> {
-    let mut profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive.toml")).unwrap();
+    let mut profile: Profile = toml::from_str(include_str!("../../../src/profiles/archive-mock.toml")).unwrap();
     change(&mut profile);
     Arc::new(profile)
 }

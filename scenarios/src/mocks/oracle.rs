@@ -209,7 +209,7 @@ impl Progress {
 }
 
 /// A step's question with the answers of earlier steps put in for `#1`, `#2`, ….
-fn substituted(question: &Question, place: usize) -> String {
+pub(super) fn substituted(question: &Question, place: usize) -> String {
     let mut text = question.decomposition[place].question.clone();
     for (earlier, step) in question.decomposition[..place].iter().enumerate().rev() {
         text = text.replace(&format!("#{}", earlier + 1), &step.answer);

@@ -76,7 +76,7 @@ pub(super) struct Life {
 
 /// The profile of a scenario.
 pub(super) fn profile(scenario: &Scenario) -> Profile {
-    let archive = include_str!("../../../src/profiles/archive.toml");
+    let archive = include_str!("../../../src/profiles/archive-mock.toml");
     let mut profile: Profile = toml::from_str(archive).expect("the embedded profile reads: a test reads it");
     profile.coordinator.kind = scenario.coordinator;
     profile.gate.mode = scenario.gate;

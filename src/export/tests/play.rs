@@ -37,7 +37,7 @@ pub(super) fn play(
     questions: &[Question],
     lines: &[Lines],
 ) -> LedgerReader {
-    let mut profile: Profile = toml::from_str(include_str!("../../profiles/archive.toml")).unwrap();
+    let mut profile: Profile = toml::from_str(include_str!("../../profiles/archive-mock.toml")).unwrap();
     profile.coordinator.kind = kind;
     profile.worker.turn_attempts_max = 1;
     let manifest = Manifest {

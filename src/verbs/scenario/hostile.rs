@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The profiles that are measured when none is named.
-const PROFILES: [&str; 3] = ["archive", "card", "foldagent"];
+const PROFILES: [&str; 3] = ["archive-mock", "card", "foldagent"];
 /// The archive's seed where a profile names no world.
 const ARCHIVE_SEED: i64 = 2026;
 /// Trials side by side at most.

@@ -356,3 +356,18 @@ fn shown_tokens_are_the_text_and_say_which_are_learned() {
         shown.iter().filter(|token| token.supervised).map(|token| token.text.for_terminal().into_owned()).collect();
     assert_eq!(learned, "<think>\n\n</think>\n\n😀<|im_end|>\n");
 }
+
+#[test]
+fn of_a_text_everything_but_its_first_token_is_learned_up_to_the_token_that_ends_it() {
+    let encoder = encoder(tiny(), House::KeepThink, MaskKind::Qwen3, RowLimits { length_max: 40, vocabulary: 50_000 });
+    let row = |text: &str| {
+        AnyRow::Text(Box::new(TextRow { title: Some("T".to_owned()), text: text.to_owned(), ..TextRow::default() }))
+    };
+    let sample = encoder.encode(&row("a b"), &place()).unwrap();
+    let tokenizer = encoder.prompts().tokenizer();
+    assert_eq!(sample.ids[..sample.ids.len() - 1], tokenizer.encode("T\na b").unwrap());
+    assert_eq!(sample.ids.last().copied(), tokenizer.id_of("<|endoftext|>"));
+    assert_eq!(sample.supervised(), sample.ids.len() - 1);
+    let error = encoder.encode(&row(&"word ".repeat(60)), &place()).unwrap_err();
+    assert!(matches!(error, RowError::Bad { kind: BadKind::TooLong, .. }), "{error:?}");
+}

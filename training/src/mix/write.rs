@@ -50,7 +50,7 @@ pub fn write(
             return Err(TrainingError::Setting { setting: "out", expected, got });
         }
     }
-    let mut reading = Reading { spool: Spool::create(folder)?, is_chat: None, rows: 0, progress };
+    let mut reading = Reading { spool: Spool::create(folder)?, kind: None, rows: 0, progress };
     let core = reading.part(inputs.core, inputs.encoder, sieve)?;
     let gate = reading.part(inputs.gate, inputs.encoder, sieve)?;
     let plan = plan(&core.counts, &gate.counts, recipe.repeat, recipe.seed)?;
@@ -90,7 +90,7 @@ struct PartRows {
 
 struct Reading<'a> {
     spool: Spool,
-    is_chat: Option<bool>,
+    kind: Option<&'static str>,
     rows: u64,
     progress: &'a mut dyn FnMut(u64),
 }
@@ -121,12 +121,13 @@ impl Reading<'_> {
 
     /// A file holds rows of one kind, so a mixture does.
     fn same_kind(&mut self, row: &AnyRow, source: &RowSource) -> Result<(), TrainingError> {
-        let is_chat = matches!(row, AnyRow::Chat(_));
-        if *self.is_chat.get_or_insert(is_chat) == is_chat {
+        let kind = row.kind();
+        let before = *self.kind.get_or_insert(kind);
+        if before == kind {
             return Ok(());
         }
-        let got = format!("{source} with rows of {}", if is_chat { "chat" } else { "ids" });
-        let expected = format!("rows of {} as in the files before", if is_chat { "ids" } else { "chat" });
+        let got = format!("{source} with rows of {kind}");
+        let expected = format!("rows of {before} as in the files before");
         Err(TrainingError::Setting { setting: "rows", expected, got })
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of a JSONL file, of chat or of ids as its first row says. It refuses to know what becomes of a bad one.
+//! Rows of a JSONL file, of chat, of ids or of text as its first row says. It refuses to know what becomes of a bad one.
 
 use super::{Kind, RawRow, RowError, RowSource, read};
 use crate::error::TrajectoryError;
@@ -22,6 +22,7 @@ struct Probe {
     messages: Option<IgnoredAny>,
     prompt_ids: Option<IgnoredAny>,
     spans: Option<IgnoredAny>,
+    text: Option<IgnoredAny>,
 }
 
 impl JsonlRows {
@@ -83,6 +84,7 @@ fn kind_of(text: &str) -> Option<Kind> {
     match probe {
         Probe { messages: Some(_), .. } => Some(Kind::Chat),
         Probe { prompt_ids: Some(_), .. } | Probe { spans: Some(_), .. } => Some(Kind::Ids),
+        Probe { text: Some(_), .. } => Some(Kind::Text),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
 //! Rows of a parquet table as Hugging Face's `datasets` writes it: `messages` as a list of structures or as JSON text, `tools`
-//! and `metadata` likewise, or a token row's columns. Nothing is read before its bounds are known.
+//! and `metadata` likewise, or the columns of a token row or of a text. Nothing is read before its bounds are known.
 //! It refuses to know what the rows mean: each becomes the JSON that a line of JSONL would be.
 
 mod bounds;
@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 16;
 /// What a table must have.
-const COLUMNS: &str = "a parquet table with a column `messages`, or `prompt_ids` and `spans`";
+const COLUMNS: &str = "a parquet table with a column `messages`, or `prompt_ids` and `spans`, or `text`";
 
 pub(super) struct ParquetRows {
     name: String,
@@ -46,6 +46,7 @@ impl ParquetRows {
         let kind = match (names.contains(&"messages"), names.contains(&"prompt_ids") && names.contains(&"spans")) {
             (true, _) => Kind::Chat,
             (false, true) => Kind::Ids,
+            (false, false) if names.contains(&"text") => Kind::Text,
             (false, false) => return Err(bad(format!("the columns {}", names.join(", ").escape_debug()))),
         };
         let rows = RowIter::from_file_into(Box::new(table)).with_batch_size(BATCH_ROWS);

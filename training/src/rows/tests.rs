@@ -140,7 +140,7 @@ fn a_table_of_structures_and_one_of_texts_are_the_rows_that_were_written() {
     let rows = |name: &str| -> Vec<ChatRow> {
         let rows = Rows::open(&golden(name)).unwrap().map(|row| match row.unwrap().row {
             AnyRow::Chat(row) => *row,
-            AnyRow::Ids(_) => panic!("a chat row"),
+            AnyRow::Ids(_) | AnyRow::Text(_) => panic!("a chat row"),
         });
         rows.map(|row| ChatRow { other: serde_json::Map::new(), ..row }).collect()
     };
@@ -254,4 +254,15 @@ proptest! {
             prop_assert!(rows.count() <= 16 * bytes.len());
         }
     }
+}
+
+#[test]
+fn a_corpus_is_a_file_of_texts() {
+    let lines = "{\"docid\":\"a\",\"text\":\"one two\",\"title\":\"T\",\"url\":\"u\"}\n{\"text\":\" \"}\n{\"text\":\"x\",\"txt\":1}\n";
+    let rows: Vec<_> = Rows::over("corpus", std::io::Cursor::new(lines)).collect();
+    let AnyRow::Text(first) = &rows[0].as_ref().unwrap().row else { panic!("a text") };
+    assert_eq!(first.learned(), "T\none two");
+    let told: Vec<String> = rows[1..].iter().map(|row| format!("{:?}", row.as_ref().unwrap_err())).collect();
+    assert!(told[0].contains("empty"), "{told:?}");
+    assert!(told[1].contains("txt"), "{told:?}");
 }

@@ -1,0 +1,182 @@
+//! A worker's model whose conversations are worth learning from: it knows how a question is taken apart, and nothing else that
+//! its conversation does not show. It plans aloud, searches step by step, opens what is listed by what can be seen of it, takes
+//! for an answer only what stands on a page that it has opened, and says so before it goes on.
+//!
+//! It refuses to know dice: the same conversation has the same next turn.
+
+mod trail;
+
+use super::oracle::substituted;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use legwork_endpoints::{Endpoint, Tally};
+use legwork_protocol::call::{Call, Grammar};
+use legwork_protocol::failure::Failure;
+use legwork_protocol::generation::{Completion, FinishReason, GenerateRequest, Usage};
+use legwork_protocol::message::Message;
+use legwork_protocol::question::Question;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trail::{Listed, Trail};
+
+/// Pages of one search that are opened before it is put in other words.
+const OPENED_PER_SEARCH_MAX: usize = 3;
+/// Searches for one step before it is given up.
+const SEARCHES_PER_STEP_MAX: usize = 4;
+/// How sure it is of what it read, of a hundred.
+const READ_CONFIDENCE: u32 = 90;
+/// How sure it is of a guess.
+const GUESS_CONFIDENCE: u32 = 10;
+
+/// The mock model.
+pub struct TeacherModel {
+    grammar: Grammar,
+    questions: BTreeMap<String, Arc<Question>>,
+}
+
+impl TeacherModel {
+    /// A model that knows how these questions are taken apart; it finds them again in a brief by their text.
+    pub fn new(grammar: Grammar, questions: &[Arc<Question>]) -> Self {
+        let questions = questions.iter().map(|question| (question.text.clone(), Arc::clone(question))).collect();
+        Self { grammar, questions }
+    }
+
+    fn turn(&self, messages: &[Arc<Message>]) -> String {
+        let brief = messages.get(1).map(|message| message.content.as_str()).unwrap_or_default();
+        let brief = brief.trim_start_matches("Brief:\n").trim();
+        let Some(question) = self.questions.get(brief) else {
+            return self.say("I know nothing of this.", finish("unknown", "not one of my questions", 0));
+        };
+        let trail = Trail::read(messages, question);
+        let told_to_wrap_up = messages.last().is_some_and(|message| message.content.contains("this is your last turn"));
+        let mut thought = if messages.len() <= 2 { plan(question) } else { learned(&trail, question) };
+        let mut then = |text: String| {
+            if !thought.is_empty() {
+                thought.push(' ');
+            }
+            thought.push_str(&text);
+        };
+        if trail.found.len() == question.decomposition.len() {
+            then("Done.".to_owned());
+            return self.say(&thought, trail_report(&trail, question, READ_CONFIDENCE));
+        }
+        let step = trail.found.len();
+        let next = match told_to_wrap_up {
+            true => None,
+            false => next_page(&trail, question).or_else(|| next_search(&trail, question)),
+        };
+        match next {
+            Some(call) => {
+                then(format!("#{}?", step + 1));
+                self.say(&thought, call)
+            }
+            None => {
+                then(format!("#{} is not to be found.", step + 1));
+                self.say(&thought, trail_report(&trail, question, GUESS_CONFIDENCE))
+            }
+        }
+    }
+
+    fn say(&self, thought: &str, call: Call) -> String {
+        format!("<think>{thought}</think>\n\n{}", self.grammar.render(&[call]))
+    }
+}
+
+impl Endpoint for TeacherModel {
+    fn name(&self) -> &str {
+        "mock: teacher"
+    }
+
+    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Completion, Failure>> {
+        async move {
+            let text = self.turn(&request.messages);
+            let tokens = |bytes: usize| u32::try_from(bytes.div_ceil(4)).unwrap_or(u32::MAX);
+            let prompt_bytes = request.messages.iter().map(|message| message.content.len()).sum();
+            let usage =
+                Usage { prompt_tokens: tokens(prompt_bytes), cached_tokens: 0, completion_tokens: tokens(text.len()) };
+            Ok(Completion { finish: FinishReason::Stop, usage, text, attempts: 1, ..Completion::default() })
+        }
+        .boxed()
+    }
+
+    fn tally(&self) -> Tally {
+        Tally::default()
+    }
+}
+
+/// The steps of a question, in plain words, each with `#n` for what step n finds.
+fn plan(question: &Question) -> String {
+    let steps = question.decomposition.iter().enumerate();
+    steps.map(|(at, step)| format!("{}. {}", at + 1, step.question)).collect::<Vec<_>>().join(" ")
+}
+
+/// What the last observation has brought: answers with their pages, or that a page was of no use.
+fn learned(trail: &Trail, question: &Question) -> String {
+    let answers = trail.found.iter().enumerate().skip(trail.found_before);
+    let said: Vec<String> = answers
+        .map(|(step, docid)| format!("#{} = {} [{docid}].", step + 1, question.decomposition[step].answer))
+        .collect();
+    match (&trail.opened_now, said.is_empty()) {
+        (Some(docid), true) => format!("Not in {docid}."),
+        _ => said.join(" "),
+    }
+}
+
+/// A page of the last search that was not opened yet: one whose title the step names, or else the first that is listed.
+fn next_page(trail: &Trail, question: &Question) -> Option<Call> {
+    let step = trail.found.len();
+    if trail.searches_for_step == 0 || trail.opened_since_search >= OPENED_PER_SEARCH_MAX {
+        return None;
+    }
+    let asked = substituted(question, step);
+    let named = |listed: &&&Listed| asked.contains(&listed.title);
+    let unopened: Vec<&Listed> = trail.listed.iter().filter(|listed| !trail.is_opened(&listed.docid)).collect();
+    let chosen = unopened.iter().find(named).or(unopened.first())?;
+    Some(Call::new("open_page", [("docid", chosen.docid.as_str())]))
+}
+
+/// The next wording of the step that was not searched for yet.
+fn next_search(trail: &Trail, question: &Question) -> Option<Call> {
+    if trail.searches_for_step >= SEARCHES_PER_STEP_MAX {
+        return None;
+    }
+    let wordings = wordings(question, trail.found.len());
+    let query = wordings.iter().find(|wording| !trail.queries.contains(wording))?;
+    Some(Call::new("search", [("query", query.as_str())]))
+}
+
+/// A step as a query: as it is asked, by the names in it alone, without its last condition, without what it asks for.
+fn wordings(question: &Question, step: usize) -> Vec<String> {
+    let asked = substituted(question, step);
+    let bare = asked.trim_end_matches('?');
+    let names: Vec<&str> =
+        bare.split_whitespace().skip(1).filter(|word| word.starts_with(char::is_uppercase)).collect();
+    let mut wordings = vec![asked.clone()];
+    if !names.is_empty() {
+        wordings.push(names.join(" "));
+    }
+    wordings.extend(bare.rfind(" and ").map(|at| bare[..at].to_owned()));
+    let words: Vec<&str> = bare.split_whitespace().collect();
+    if words.len() > 4 {
+        wordings.push(words[2..].join(" "));
+    }
+    wordings
+}
+
+/// The end of a trail: the last answer, and the pages that say each of them.
+fn trail_report(trail: &Trail, question: &Question, confidence: u32) -> Call {
+    let answer = |step: usize| question.decomposition[step].answer.as_str();
+    let last = trail.found.len().checked_sub(1).map_or("unknown", answer);
+    let steps: Vec<String> =
+        trail.found.iter().enumerate().map(|(step, docid)| format!("{} [{docid}]", answer(step))).collect();
+    let explanation = if steps.is_empty() { "nothing was found".to_owned() } else { steps.join("; ") };
+    finish(last, &explanation, confidence)
+}
+
+fn finish(answer: &str, explanation: &str, confidence: u32) -> Call {
+    let confidence = confidence.to_string();
+    Call::new("finish", [("answer", answer), ("explanation", explanation), ("confidence", confidence.as_str())])
+}
+
+#[cfg(test)]
+mod tests;
