@@ -1,12 +1,11 @@
-//! The soak on a card: `soak --card MODEL [MINUTES [SEED [CARD [whole]]]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
-//! texts, so that prompts have 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a
-//! deadline, pages are few, so that they go to host memory and are given up. After a third of the time the card fails under the model's
-//! process: all that is there is lost, another process opens it anew, and whoever was not answered is answered by the new engine.
-//! With `whole` it does not fail; several soaks may share a card, and the failure of one is none of the others'.
+//! The soak on a card: `soak --card MODEL [MINUTES [SEED [CARD [whole]]]]`, a folder of `benches/peers/make_qwen3_4b.py`, ids for texts,
+//! prompts of 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a deadline, pages are few. After a
+//! third of the time the card fails under the model's process: another one opens it anew, and whoever was not answered is answered by the
+//! new engine. With `whole` it does not fail; several soaks may share a card, and the failure of one is none of the others'.
 //!
-//! Canaries are greedy answers known from the start. Rounding depends on what else is in a step, so a canary may leave its
-//! known answer, but only for a token that was at most [`GAP_MAX`] less probable there; up to there the logarithms of its
-//! tokens' probabilities may be [`SHIFT_MAX`] from the known ones, and [`SHIFT_MEAN_MAX`] in the mean.
+//! Canaries are greedy answers known from the start. Rounding depends on what else is in a step, so a canary may leave its known answer
+//! for a token that was at most [`GAP_MAX`] less probable; up to there its tokens' log-probabilities may be [`SHIFT_MAX`] from the known
+//! ones, and [`SHIFT_MEAN_MAX`] in the mean.
 
 #[path = "card/desk.rs"]
 mod desk;
