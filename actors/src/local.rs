@@ -24,6 +24,7 @@ mod tests;
 mod thread;
 
 pub use apart::serve as serve_model_apart;
+pub(crate) use device::Place;
 pub use device::{Device, DeviceError};
 pub use embedder::LocalEmbedder;
 pub use opening::{LocalError, LocalSettings, TemplateChoice};
@@ -37,6 +38,7 @@ use legwork_model::{
     Conversation, GenerationDefaults, Message, ModelError, ModelLimits, PromptTemplate, RenderOptions, Tokenizer,
 };
 use legwork_protocol::message::{Message as Said, Role};
+pub(crate) use maker::cards;
 use maker::{Make, Maker};
 use opening::Opened;
 use replicas::Replicas;

@@ -1,5 +1,6 @@
 //! What a backend adds to [`Ops`] so that a decoder learns on it: tensors with gradients and moments, each operation of the
-//! decoder once forward and once backward, the loss, the update, and sums over the ranks of a tensor-parallel group.
+//! decoder once forward and once backward, the loss, the update, and sums over the ranks of a tensor-parallel group and over
+//! replicas.
 //!
 //! Activations are rows in arenas made once; nothing here allocates during a step. Gradients of learned tensors are added to,
 //! in `f32`, in an order that does not depend on the number of threads. It refuses to know which model they make up.
@@ -248,12 +249,28 @@ pub trait Learn: Ops {
     fn pick_backward(&self, d_out: &Self::Rows, rows: &[u32], dx: &mut Self::Rows) -> Result<(), OpsError>;
 
     /// The weighted cross-entropy of rows of logits, of which this rank holds those from id `first` on and of which the first
-    /// `columns` count (the rest pads). `losses[i]` becomes `logsumexp(logits[i]) - logits[i][targets[i]]`, without its weight;
-    /// the logits become their gradient, `weights[i] * (softmax - onehot)`, 0 in columns that do not count. Maxima and sums go
-    /// over all ranks of the group within.
+    /// `columns` count (the rest pads). The loss of row `i`, `logsumexp(logits[i]) - logits[i][targets[i]]` without its weight,
+    /// becomes row `at + i` of `losses`, the last of these rows; the logits become their gradient, `weights[i] * (softmax -
+    /// onehot)`, 0 in columns that do not count. Maxima and sums go over all ranks of the group within. Nothing is waited for.
     ///
     /// # Errors
     /// A target that no rank has, a shape that does not fit, or a peer that failed.
+    #[allow(clippy::too_many_arguments, reason = "logits, what is known of them, and where their losses go")]
+    fn cross_entropy_into(
+        &self,
+        logits: &mut Self::Rows,
+        first: u32,
+        columns: usize,
+        targets: &[u32],
+        weights: &[f32],
+        losses: &mut Self::Sums,
+        at: usize,
+    ) -> Result<(), OpsError>;
+
+    /// As [`Learn::cross_entropy_into`], into room of its own that is read at once.
+    ///
+    /// # Errors
+    /// As [`Learn::cross_entropy_into`], or a device that failed.
     fn cross_entropy(
         &self,
         logits: &mut Self::Rows,
@@ -262,7 +279,11 @@ pub trait Learn: Ops {
         targets: &[u32],
         weights: &[f32],
         losses: &mut Vec<f32>,
-    ) -> Result<(), OpsError>;
+    ) -> Result<(), OpsError> {
+        let mut sums = self.sums(targets.len(), 1)?;
+        self.cross_entropy_into(logits, first, columns, targets, weights, &mut sums, 0)?;
+        self.read_sums(&sums, losses)
+    }
 
     /// The sum of squares of all gradients of these tensors on this rank.
     ///
@@ -275,6 +296,21 @@ pub trait Learn: Ops {
     /// # Errors
     /// A device that failed.
     fn adamw(&self, param: &mut Self::Param, step: &AdamW) -> Result<(), OpsError>;
+
+    /// As [`Learn::adamw`] for each of many tensors, with a weight decay of its own in place of the step's.
+    ///
+    /// # Errors
+    /// A device that failed; some tensors may then be updated and others not.
+    fn adamw_each(
+        &self,
+        params: &mut dyn Iterator<Item = (&mut Self::Param, f64)>,
+        step: &AdamW,
+    ) -> Result<(), OpsError> {
+        for (param, decay) in params {
+            self.adamw(param, &AdamW { decay, ..*step })?;
+        }
+        Ok(())
+    }
 
     /// Sets the gradient to 0.
     ///
@@ -299,4 +335,54 @@ pub trait Learn: Ops {
     /// # Errors
     /// A peer that failed.
     fn all_reduce_host(&self, values: &mut [f64]) -> Result<(), OpsError>;
+
+    /// This replica of the network, from 0. Replicas hold the same tensors and learn from other rows.
+    fn replica(&self) -> usize {
+        0
+    }
+
+    /// Replicas of the network.
+    fn replicas(&self) -> usize {
+        1
+    }
+
+    /// Sums numbers of the host over all replicas, in their order.
+    ///
+    /// # Errors
+    /// A peer that failed.
+    fn sum_over_replicas(&self, _values: &mut [f64]) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Sums the gradients over all replicas, each at the replica that its tensor belongs to; elsewhere they are of no use then.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    fn reduce_gradients(&self, _params: &mut dyn Iterator<Item = (&mut Self::Param, usize)>) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// What is computed with becomes, of each tensor, that of the replica which it belongs to: what only an update reads need
+    /// not come along.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    fn spread_values(&self, _params: &mut dyn Iterator<Item = (&mut Self::Param, usize)>) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Copies a part of a tensor that belongs to a replica to the host of the first replica; all of them call it, and others get
+    /// nothing.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    fn read_owned(
+        &self,
+        param: &mut Self::Param,
+        part: Part,
+        _owner: usize,
+        out: &mut Vec<f32>,
+    ) -> Result<(), OpsError> {
+        self.read_param(param, part, out)
+    }
 }

@@ -8,7 +8,7 @@ mod emulated;
 use emulated::Emulated;
 use legwork_kernels::cuda::driver::Driver;
 use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Recordings, Seat};
-use legwork_kernels::{Batch, PAGE_TOKENS};
+use legwork_kernels::{Batch, Group, PAGE_TOKENS};
 use legwork_model::{Decoder, DecoderSettings, Forward, MakeRank, ModelFiles, Ranks, Share};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -225,10 +225,10 @@ fn two_cards_are_one_model() {
     for family in ["qwen3", "qwen2", "llama"] {
         let folder = goldens().join(format!("tiny-{family}"));
         let name = GroupName::new().unwrap();
-        let makers = (0..2).map(|rank| -> MakeRank {
+        let makers = Group::of(2).into_iter().enumerate().map(|(rank, member)| -> MakeRank {
             let folder = folder.clone();
             Box::new(move || {
-                let card = Cuda::open_rank(rank, None, Seat { name, rank, ranks: 2 })?;
+                let card = Cuda::open_rank(rank, None, Seat { name, rank, ranks: 2, meeting: Some(member) })?;
                 Ok(Box::new(open_share(card, &folder, Share { rank, ranks: 2 })))
             })
         });

@@ -14,9 +14,10 @@ use clap::Args;
 use data::{Source, TrainData};
 use follow::{Follow, NEWS_MAX};
 use legwork_actors::clock::Clock;
+use legwork_actors::local::Device;
 use legwork_actors::supervision::RestartLimit;
 use legwork_actors::trainer::{
-    Checkpoints, Feed, MANIFEST, Packing, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
+    Checkpoints, Feed, MANIFEST, Packing, RankPlaces, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
     TrainingFolder, TrainingManifest, decoder_group, measured_peak, start,
 };
 use legwork_model::{DecoderConfig, ModelFiles};
@@ -76,6 +77,7 @@ pub struct TrainArgs {
 /// What training is made of, before it begins.
 struct Plan {
     settings: TrainSettings,
+    places: RankPlaces,
     model: PathBuf,
     config: DecoderConfig,
     config_json: serde_json::Map<String, serde_json::Value>,
@@ -106,6 +108,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
 /// Reads model and rows, and describes them.
 fn prepare(settings: TrainSettings, out: PathBuf, clock: Clock, mode: WatchMode) -> Result<Plan, VerbError> {
     let is_told = mode == WatchMode::Live;
+    // Before anything takes time: whether there is a device for each rank.
+    let places = settings.places()?;
     let model = settings.needed("--model", &settings.model)?.clone();
     let files = ModelFiles::open(&model)?;
     let config = files.decoder()?.clone();
@@ -120,8 +124,9 @@ fn prepare(settings: TrainSettings, out: PathBuf, clock: Clock, mode: WatchMode)
     let mut manifest = TrainingManifest::new(name, clock.epoch_ms(), env!("CARGO_PKG_VERSION").to_owned());
     manifest.inputs = data.inputs.clone();
     manifest.settings = settings.manifest(length_max);
+    manifest.settings["device"] = places.kind().into();
     manifest.data = data.described(settings.normalisation);
-    Ok(Plan { settings, model, config, config_json, data, manifest, out })
+    Ok(Plan { settings, places, model, config, config_json, data, manifest, out })
 }
 
 fn config_json(model: &Path) -> Result<serde_json::Map<String, serde_json::Value>, VerbError> {
@@ -213,18 +218,16 @@ struct Peak {
     says: String,
 }
 
-fn peak(settings: &TrainSettings, clock: Clock) -> Peak {
+fn peak(settings: &TrainSettings, places: &RankPlaces, clock: Clock) -> Peak {
     if let Some(tflops) = settings.peak_tflops {
         return Peak { flops: Some(tflops * 1e12), says: format!("MFU is of {tflops} TFLOP/s, as stated") };
     }
-    match measured_peak(clock) {
-        Some(flops) => {
-            let says = format!(
-                "MFU is of {:.1} GFLOP/s, the processor's peak as measured just now in small products",
-                flops / 1e9
-            );
-            Peak { flops: Some(flops), says }
-        }
+    let how = match settings.device {
+        Device::Processor => "the processor's peak as measured just now in small products",
+        _ => "what a product of 8,192 rows and columns reached just now on a card, times the cards",
+    };
+    match measured_peak(places, clock) {
+        Some(flops) => Peak { flops: Some(flops), says: format!("MFU is of {:.4} TFLOP/s, {how}", flops / 1e12) },
         None => Peak { flops: None, says: "no MFU: the machine's peak could not be measured".to_owned() },
     }
 }
@@ -235,7 +238,7 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
     let folder = plan.open(args.resume)?;
     let mut shelf = plan.checkpoints();
     let saved = shelf.latest()?.map_or(Progress::default(), |latest| latest.state.at);
-    let peak = tokio::task::block_in_place(|| peak(&plan.settings, clock));
+    let peak = tokio::task::block_in_place(|| peak(&plan.settings, &plan.places, clock));
     if mode != WatchMode::Silent {
         plan.tell(&peak);
     }
@@ -260,6 +263,7 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
 /// What a trainer is given that depends on the plan.
 struct Given {
     settings: TrainSettings,
+    places: RankPlaces,
     model: PathBuf,
     config: DecoderConfig,
     held_out: Vec<Sample>,
@@ -271,7 +275,7 @@ struct Given {
 impl Plan {
     /// What the trainer is given, and what is to be followed beside it.
     fn given(self) -> (Given, Option<Box<Follow>>) {
-        let Self { settings, model, config, data, .. } = self;
+        let Self { settings, places, model, config, data, .. } = self;
         let TrainData { source, held_out, rows_max, .. } = data;
         let planned = |total_samples| {
             Pace::Planned(Schedule {
@@ -295,7 +299,7 @@ impl Plan {
                 (Feed::Live { batch, limits }, pace, Some(follow))
             }
         };
-        (Given { settings, model, config, held_out, rows_max, feed, pace }, follow)
+        (Given { settings, places, model, config, held_out, rows_max, feed, pace }, follow)
     }
 }
 
@@ -310,7 +314,7 @@ fn trainer_args(
     clock: Clock,
     over: legwork_actors::address::Reply<CourseEnd>,
 ) -> TrainerArgs {
-    let Given { settings, model, config, held_out, rows_max, feed, pace } = given;
+    let Given { settings, places, model, config, held_out, rows_max, feed, pace } = given;
     let (tokens_max, multiple, normalisation) = (settings.tokens_max, settings.multiple(), settings.normalisation);
     let network = NetworkSettings { rows_max, softmax_over_padding: settings.softmax_over_padding };
     TrainerArgs {
@@ -331,7 +335,7 @@ fn trainer_args(
         save_every: settings.save_every,
         evaluate_every: settings.eval_every,
         restarts: RESTARTS,
-        make: decoder_group(&model, settings.tp, network),
+        make: decoder_group(&model, places, network),
         folder,
         shelf,
         saved,

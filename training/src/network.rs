@@ -118,7 +118,8 @@ impl<B: Learn> Network<B> {
         let pass =
             Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
         pass.stream(params, columns.first, arena)?;
-        Ok(pass.loss(params.head.as_ref().unwrap_or(&params.embedding), *columns, &mut arena.work)?)
+        pass.loss(params.head.as_ref().unwrap_or(&params.embedding), *columns, &mut arena.work)?;
+        Ok(pass.weighted_loss(&mut arena.work)?)
     }
 
     /// The sum of `weight * nll` of a pack, whose gradient is added to those that are there.
@@ -136,7 +137,7 @@ impl<B: Learn> Network<B> {
         pass.stream(params, columns.first, arena)?;
         let Arena { streams, work } = arena;
         let head = params.head.as_mut().unwrap_or(&mut params.embedding);
-        let loss = pass.loss_backward(head, *columns, work)?;
+        pass.loss_backward(head, *columns, work)?;
         let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
         ops.zero(&mut work.d_stream, pack.ids.len())?;
         ops.norm_backward(last, &mut params.norm, pass.eps, &work.branch, &mut work.d_stream)?;
@@ -144,7 +145,7 @@ impl<B: Learn> Network<B> {
             pass.backward(layer, input, work)?;
         }
         ops.embed_backward(&mut params.embedding, columns.first, &pack.ids, &work.d_stream)?;
-        Ok(loss)
+        Ok(pass.weighted_loss(work)?)
     }
 
     /// Shows a part of every tensor on this rank, in the layout's order.

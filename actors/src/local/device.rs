@@ -24,7 +24,7 @@ pub enum Device {
 
 /// Where one engine computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Processor,
     Card(usize),
 }
@@ -44,7 +44,7 @@ impl Device {
     }
 
     /// Where its engines compute, when there are so many cards; `None` if this program was built without them.
-    pub(super) fn places(&self, cards: Option<usize>) -> Result<Vec<Place>, LocalError> {
+    pub(crate) fn places(&self, cards: Option<usize>) -> Result<Vec<Place>, LocalError> {
         if !self.is_cards() {
             return Ok(vec![Place::Processor]);
         }

@@ -117,7 +117,7 @@ impl Loading<'_> {
 }
 
 /// Cards of NVIDIA here; none where the program was built without them.
-pub(super) fn cards() -> Option<usize> {
+pub(crate) fn cards() -> Option<usize> {
     #[cfg(feature = "cuda")]
     let cards = Some(legwork_kernels::cuda::Nvidia::count());
     #[cfg(not(feature = "cuda"))]

@@ -1,11 +1,12 @@
-//! What a decoder needs to be trained on the processor: the makers of a group of ranks over one model's files, and its
-//! checkpoints. What is made for another device stands beside this.
+//! What a decoder needs to be trained: the makers of a group of ranks over one model's files, on the processor or on cards, and
+//! its checkpoints.
 //! It refuses to know when it is used.
 
+use super::places::RankPlaces;
 use super::ranks::{MakeGroup, MakeRank};
 use super::shelf::{KeptCheckpoint, KeptState, Shelf};
-use legwork_kernels::Cpu;
-use legwork_kernels::cpu::group::Group;
+use crate::local::Place;
+use legwork_kernels::{Cpu, Group, Learn, Member, OpsError};
 use legwork_model::ModelFiles;
 use legwork_training::TrainingError;
 use legwork_training::checkpoint::{self, Facts};
@@ -15,24 +16,64 @@ use legwork_training::rank::Rank;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes groups of so many ranks over a model's folder. Each rank reads its part of the weights by itself.
-pub fn decoder_group(model: &Path, ranks: usize, settings: NetworkSettings) -> MakeGroup {
-    let model = model.to_path_buf();
+/// Makes groups of ranks over a model's folder, each in its place. Each rank reads its part of the weights by itself.
+pub fn decoder_group(model: &Path, places: RankPlaces, settings: NetworkSettings) -> MakeGroup {
+    let making = Arc::new(Making { model: model.to_path_buf(), places, settings, made: AtomicU64::new(0) });
     Arc::new(move || {
-        let members = Group::of(ranks);
-        let maker = |member| -> MakeRank {
-            let model = model.clone();
-            Box::new(move || {
-                let mut files = ModelFiles::open(&model)?;
-                let config = files.decoder()?.clone();
-                let ops = Cpu::new().with_member(member);
-                let rank = DecoderRank::open(ops, &config, &mut files.weights, settings)?;
-                Ok(Box::new(rank) as Box<dyn Rank>)
+        let is_first = making.made.fetch_add(1, Ordering::Relaxed) == 0;
+        let members = Group::of(making.places.each().len());
+        let maker = |(member, place): (Member, &Place)| -> MakeRank {
+            let (making, place) = (Arc::clone(&making), *place);
+            Box::new(move || match place {
+                Place::Processor => making.rank(Cpu::new().with_member(member)),
+                Place::Card(number) => making.on_card(number, is_first, member),
             })
         };
-        Ok(members.into_iter().map(maker).collect())
+        Ok(members.into_iter().zip(making.places.each()).map(maker).collect())
     })
+}
+
+/// What ranks are made of.
+struct Making {
+    model: PathBuf,
+    places: RankPlaces,
+    settings: NetworkSettings,
+    /// Groups that were made.
+    made: AtomicU64,
+}
+
+impl Making {
+    /// A rank whose part of the weights is read.
+    fn rank<B: Learn + Send + 'static>(&self, ops: B) -> Result<Box<dyn Rank>, TrainingError>
+    where
+        B::Rows: Send,
+        B::Sums: Send,
+    {
+        let mut files = ModelFiles::open(&self.model)?;
+        let config = files.decoder()?.clone();
+        Ok(Box::new(DecoderRank::open(ops, &config, &mut files.weights, self.settings)?))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(&self, number: usize, is_first: bool, _member: Member) -> Result<Box<dyn Rank>, TrainingError> {
+        let made = legwork_kernels::Cuda::open(number, self.places.kernels()).map_err(TrainingError::from);
+        made.and_then(|card| self.rank(card)).map_err(|error| match is_first {
+            true => error,
+            // The driver serves no process whose card has failed, whatever is given back.
+            false => OpsError::Device(format!(
+                "card {number} cannot be used again after a rank died on it: {error}; a card that failed is lost to this \
+                 process, so end it and resume the run in a new one"
+            ))
+            .into(),
+        })
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn on_card(&self, number: usize, _is_first: bool, _member: Member) -> Result<Box<dyn Rank>, TrainingError> {
+        Err(OpsError::Device(format!("card {number} is of no use to a program that was built without cards")).into())
+    }
 }
 
 /// A run's checkpoints on disk.

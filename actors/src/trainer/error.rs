@@ -1,6 +1,7 @@
 //! What can be wrong with a training run's folder, and what to do about it.
 
 use crate::ledger::Difference;
+use crate::local::{Device, LocalError};
 use std::path::{Path, PathBuf};
 
 /// What can be wrong with a training run.
@@ -74,6 +75,24 @@ pub enum TrainerError {
         path: PathBuf,
         /// What does not fit, and the cure.
         problem: String,
+    },
+    /// A device that is not there.
+    #[error(transparent)]
+    Device(#[from] LocalError),
+    /// More or fewer cards than ranks.
+    #[error(
+        "device is {device}, {cards} cards, and tp {tp} times dp {dp} are {} ranks, which need a card each; name {} card{}, \
+         or other numbers of ranks", tp * dp, tp * dp, if tp * dp == 1 { "" } else { "s" }
+    )]
+    Cards {
+        /// As configured.
+        device: Device,
+        /// How many cards that is.
+        cards: usize,
+        /// Ranks among which the model is cut.
+        tp: usize,
+        /// Replicas of the model.
+        dp: usize,
     },
     /// Training itself.
     #[error(transparent)]

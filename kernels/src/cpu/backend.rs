@@ -25,6 +25,7 @@ const SPREAD_ROWS: usize = 8;
 pub struct Cpu {
     level: Level,
     member: Option<Arc<Member>>,
+    replica: Option<Arc<Member>>,
 }
 
 impl Cpu {
@@ -35,12 +36,17 @@ impl Cpu {
 
     /// The processor at a stated level, which it must have.
     pub fn at(level: Level) -> Self {
-        Self { level, member: None }
+        Self { level, member: None, replica: None }
     }
 
     /// The same as one rank of a group. All clones are this one rank, which leaves the group with the last of them.
     pub fn with_member(self, member: Member) -> Self {
         Self { member: Some(Arc::new(member)), ..self }
+    }
+
+    /// The same as one of several replicas of its group, each of which holds the same and learns from other rows.
+    pub fn with_replica(self, member: Member) -> Self {
+        Self { replica: Some(Arc::new(member)), ..self }
     }
 
     /// The level that it computes at.
@@ -51,6 +57,11 @@ impl Cpu {
     /// Its place in a group.
     pub fn member(&self) -> Option<&Member> {
         self.member.as_deref()
+    }
+
+    /// Its place among its replicas.
+    pub(super) fn replica_member(&self) -> Option<&Member> {
+        self.replica.as_deref()
     }
 
     /// Makes numbers those of all ranks together; alone, they are.

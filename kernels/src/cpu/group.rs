@@ -1,5 +1,5 @@
-//! A tensor-parallel group within one process: ranks that are threads meet, each brings numbers, and all go on with their sum
-//! or maximum, taken in rank order, so that every rank has the same bits.
+//! A group within one process: ranks that are threads meet, each brings numbers, and all go on with their sum or maximum, taken
+//! in rank order, or with those of one rank, so that every rank has the same bits.
 //!
 //! It refuses to know what the numbers are. A rank that is gone, or that asks for something else than the others, ends the
 //! group for good and for all: nobody waits for what cannot come.
@@ -14,6 +14,8 @@ pub enum Reduce {
     Sum,
     /// The greatest.
     Max,
+    /// Those of this rank.
+    Of(usize),
 }
 
 /// Makes groups.
@@ -150,6 +152,10 @@ impl State {
     fn conclude(&mut self, reduce: Reduce) {
         self.calls.fill(None);
         self.meetings += 1;
+        if let Reduce::Of(rank) = reduce {
+            self.result.clone_from(&self.brought[rank]);
+            return;
+        }
         let (first, others) = self.brought.split_first().expect("whoever concludes a meeting has come to it");
         self.result.clear();
         self.result.extend_from_slice(first);
@@ -158,6 +164,7 @@ impl State {
                 *result = match reduce {
                     Reduce::Sum => *result + other,
                     Reduce::Max => result.max(*other),
+                    Reduce::Of(_) => unreachable!("the lines above took it"),
                 };
             }
         }
@@ -169,6 +176,7 @@ impl std::fmt::Display for Call {
         let reduce = match self.reduce {
             Reduce::Sum => "sum",
             Reduce::Max => "maximum",
+            Reduce::Of(rank) => return write!(f, "the {} values of rank {rank} in {}", self.len, self.op),
         };
         write!(f, "the {reduce} of {} values in {}", self.len, self.op)
     }

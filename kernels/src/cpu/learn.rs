@@ -16,7 +16,7 @@ use self::loss::Loss;
 use self::spread::{add_columns, by_blocks};
 use super::backend::{Cpu, CpuRows, room, spread};
 use super::gemm::{Side, Start, gemm};
-use super::group::Reduce;
+use super::group::{Member, Reduce};
 use super::rowwise;
 use super::scratch::singles;
 use crate::learn::expect::{Fused, expect_attention, expect_rotation};
@@ -331,16 +331,17 @@ impl Learn for Cpu {
         Ok(())
     }
 
-    fn cross_entropy(
+    fn cross_entropy_into(
         &self,
         logits: &mut CpuRows,
         first: u32,
         columns: usize,
         targets: &[u32],
         weights: &[f32],
-        losses: &mut Vec<f32>,
+        losses: &mut CpuRows,
+        at: usize,
     ) -> Result<(), OpsError> {
-        Loss { first, columns, targets, weights }.apply(self, logits, losses)
+        Loss { first, columns, targets, weights }.apply(self, logits, losses, at)
     }
 
     fn gradient_squares(&self, params: &mut dyn Iterator<Item = &CpuParam>) -> Result<f64, OpsError> {
@@ -371,6 +372,44 @@ impl Learn for Cpu {
 
     fn all_reduce_host(&self, values: &mut [f64]) -> Result<(), OpsError> {
         self.meet("all_reduce_host", Reduce::Sum, values)
+    }
+
+    fn replica(&self) -> usize {
+        self.replica_member().map_or(0, Member::rank)
+    }
+
+    fn replicas(&self) -> usize {
+        self.replica_member().map_or(1, Member::ranks)
+    }
+
+    fn sum_over_replicas(&self, values: &mut [f64]) -> Result<(), OpsError> {
+        self.replica_member().map_or(Ok(()), |member| member.meet("sum_over_replicas", Reduce::Sum, values))
+    }
+
+    fn reduce_gradients(&self, params: &mut dyn Iterator<Item = (&mut CpuParam, usize)>) -> Result<(), OpsError> {
+        let Some(member) = self.replica_member() else { return Ok(()) };
+        for (param, _) in params {
+            member.meet("reduce_gradients", Reduce::Sum, &mut param.gradient)?;
+        }
+        Ok(())
+    }
+
+    fn spread_values(&self, params: &mut dyn Iterator<Item = (&mut CpuParam, usize)>) -> Result<(), OpsError> {
+        let Some(member) = self.replica_member() else { return Ok(()) };
+        for (param, owner) in params {
+            member.meet("spread_values", Reduce::Of(owner), &mut param.value)?;
+        }
+        Ok(())
+    }
+
+    fn read_owned(&self, param: &mut CpuParam, part: Part, owner: usize, out: &mut Vec<f32>) -> Result<(), OpsError> {
+        self.read_param(param, part, out)?;
+        let Some(member) = self.replica_member() else { return Ok(()) };
+        member.meet("read_owned", Reduce::Of(owner), out)?;
+        if member.rank() > 0 {
+            out.clear();
+        }
+        Ok(())
     }
 }
 

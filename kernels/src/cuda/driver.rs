@@ -100,6 +100,17 @@ pub enum Combine {
     SumDouble,
 }
 
+/// A piece of memory that lies on every replica, and the replica that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// Where it is on this card.
+    pub address: u64,
+    /// Values or bytes of it.
+    pub count: usize,
+    /// Whose it is.
+    pub owner: usize,
+}
+
 /// A card's driver.
 pub trait Driver {
     /// A piece of the card's memory; given back when dropped, after the work that was started before.
@@ -222,6 +233,64 @@ pub trait Driver {
     /// The address is that of so many values.
     #[allow(unsafe_code, reason = "addresses are not checked")]
     unsafe fn combine_over_ranks(&self, _how: Combine, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Replicas of what this card computes, which learn from other rows.
+    fn replicas(&self) -> usize {
+        1
+    }
+
+    /// This replica among them, from 0.
+    fn replica(&self) -> usize {
+        0
+    }
+
+    /// Starts to sum `f64` values over all replicas, in place.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The address is that of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_replicas(&self, _address: u64, _count: usize) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Starts to sum `f32` values over all replicas, each piece at its owner; elsewhere they are of no use then.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The addresses are those of so many values.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn reduce_to_owners(&self, _pieces: &[Owned]) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Starts to make the bytes of all replicas those of their owner.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// The addresses are those of so many bytes.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn spread_from_owners(&self, _pieces: &[Owned]) -> Result<(), OpsError> {
+        Ok(())
+    }
+
+    /// Starts to make the bytes of the first replica those of their owner. Others take no part, and all are told.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    ///
+    /// # Safety
+    /// On both, the address is that of so many bytes.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn pass_to_first(&self, _piece: &Owned) -> Result<(), OpsError> {
         Ok(())
     }
 

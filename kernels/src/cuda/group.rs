@@ -1,15 +1,24 @@
-//! A card's seat in a tensor-parallel group, by NCCL: rows of all ranks are summed where they are, in order with all other work
-//! of the card.
+//! A card's seat in a group of ranks, by NCCL: what all ranks have is summed or passed on where it is, in order with all other
+//! work of the card.
 //!
-//! It refuses to know what is summed. A rank that is gone keeps the others waiting in their stream until their own wait for
-//! the card ends; dropping the seat aborts what is under way.
+//! It refuses to know what is summed. Ranks that are threads of one process meet before and after each of them has started a sum,
+//! so that none loads a kernel or reserves memory while another's card waits within one, which the driver may answer by waiting
+//! for ever; and so that one who is gone is missed at once. Else the others wait in their stream until their own wait for the card
+//! ends. Dropping the seat aborts what is under way.
 
-use super::driver::Combine;
+use super::driver::{Combine, Owned};
 use super::error::CardError;
+use crate::cpu::group::{Member, Reduce};
+use crate::ops::OpsError;
 use cudarc::driver::CudaStream;
-use cudarc::nccl::{result, sys};
+use cudarc::nccl::result::{self, NcclError, NcclStatus};
+use cudarc::nccl::sys;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+
+/// Tensors that are started as one at most: NCCL plans all of them before it starts any.
+const GROUPED_MAX: usize = 512;
 
 /// The name of a group, by which its ranks find each other.
 #[derive(Clone, Copy)]
@@ -31,7 +40,6 @@ impl GroupName {
 }
 
 /// Which rank of which group a card is.
-#[derive(Clone, Copy)]
 pub struct Seat {
     /// The group.
     pub name: GroupName,
@@ -39,13 +47,17 @@ pub struct Seat {
     pub rank: usize,
     /// How many there are.
     pub ranks: usize,
+    /// Where it meets the others, if all ranks are threads of this process: at the same rank.
+    pub meeting: Option<Member>,
 }
 
 /// A rank's connection to the others.
 pub(super) struct Connection {
     pub(super) rank: usize,
+    pub(super) ranks: usize,
     comm: sys::ncclComm_t,
     stream: Arc<CudaStream>,
+    meeting: Option<Member>,
 }
 
 // SAFETY: a connection may be used from any thread, from one at a time; nobody but its card has it, and it is not `Sync`.
@@ -60,23 +72,69 @@ impl Drop for Connection {
     }
 }
 
-fn failed(doing: &'static str) -> impl Fn(result::NcclError) -> CardError {
-    move |error| CardError::call(doing)(&error)
+fn failed(doing: &'static str) -> impl Fn(NcclError) -> CardError {
+    move |error| CardError::call(doing)(&error.0)
+}
+
+/// A number of NCCL, which counts ranks and roots so.
+fn counted(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// NCCL sums where the values are.
+fn in_place(address: u64) -> (*const c_void, *mut c_void) {
+    (address as *const c_void, address as *mut c_void)
 }
 
 impl Connection {
     /// Meets the others; returns when all are there. The stream's card must be that of this thread.
-    pub(super) fn new(stream: &Arc<CudaStream>, seat: Seat) -> Result<Self, CardError> {
+    pub(super) fn new(stream: &Arc<CudaStream>, seat: Seat) -> Result<Self, OpsError> {
+        let Seat { name, rank, ranks, meeting } = seat;
+        // One whose card could not be opened is missed here, and not waited for by the library.
+        meet(meeting.as_ref(), "meeting the other ranks")?;
         let mut comm = MaybeUninit::uninit();
-        let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         #[allow(unsafe_code)]
         // SAFETY: the library writes the connection where it says that it succeeded.
         let comm = unsafe {
-            result::comm_init_rank(comm.as_mut_ptr(), count(seat.ranks), seat.name.0, count(seat.rank))
+            result::comm_init_rank(comm.as_mut_ptr(), counted(ranks), name.0, counted(rank))
                 .map_err(failed("meeting the other ranks"))?;
             comm.assume_init()
         };
-        Ok(Self { rank: seat.rank, comm, stream: Arc::clone(stream) })
+        Ok(Self { rank, ranks, comm, stream: Arc::clone(stream), meeting })
+    }
+
+    /// Starts what all ranks start.
+    fn together(
+        &self,
+        doing: &'static str,
+        start: impl FnOnce() -> Result<NcclStatus, NcclError>,
+    ) -> Result<(), OpsError> {
+        meet(self.meeting.as_ref(), doing)?;
+        start().map_err(failed(doing))?;
+        meet(self.meeting.as_ref(), doing)
+    }
+
+    /// The same for each of many pieces, which the library starts as few large ones.
+    fn each(
+        &self,
+        doing: &'static str,
+        pieces: &[Owned],
+        start: impl Fn(&Owned) -> Result<NcclStatus, NcclError>,
+    ) -> Result<(), OpsError> {
+        for some in pieces.chunks(GROUPED_MAX) {
+            self.together(doing, || {
+                result::group_start()?;
+                let started = some.iter().try_for_each(|piece| start(piece).map(drop));
+                // A group that was begun is ended in any case.
+                let ended = result::group_end();
+                started.and(ended)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self) -> sys::cudaStream_t {
+        self.stream.cu_stream().cast()
     }
 
     /// Sums so many bf16 values over all ranks, in place.
@@ -84,13 +142,12 @@ impl Connection {
     /// # Safety
     /// The address is that of so many values on this card.
     #[allow(unsafe_code, reason = "addresses are not checked")]
-    pub(super) unsafe fn sum(&self, address: u64, count: usize) -> Result<(), CardError> {
+    pub(super) unsafe fn sum(&self, address: u64, count: usize) -> Result<(), OpsError> {
         let (kind, sum) = (sys::ncclDataType_t::ncclBfloat16, sys::ncclRedOp_t::ncclSum);
-        let (from, to) = (address as *const std::ffi::c_void, address as *mut std::ffi::c_void);
+        let (from, to) = in_place(address);
         // SAFETY: the connection is alive; the values are the caller's duty.
-        unsafe { result::all_reduce(from, to, count, kind, sum, self.comm, self.stream.cu_stream().cast()) }
-            .map(drop)
-            .map_err(failed("summing over ranks"))
+        let start = || unsafe { result::all_reduce(from, to, count, kind, sum, self.comm, self.stream()) };
+        self.together("summing over ranks", start)
     }
 
     /// Combines so many values over all ranks, in place.
@@ -98,16 +155,69 @@ impl Connection {
     /// # Safety
     /// The address is that of so many values on this card.
     #[allow(unsafe_code, reason = "addresses are not checked")]
-    pub(super) unsafe fn combine(&self, how: Combine, address: u64, count: usize) -> Result<(), CardError> {
+    pub(super) unsafe fn combine(&self, how: Combine, address: u64, count: usize) -> Result<(), OpsError> {
         let (kind, way) = match how {
             Combine::SumSingle => (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclSum),
             Combine::GreatestSingle => (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclMax),
             Combine::SumDouble => (sys::ncclDataType_t::ncclFloat64, sys::ncclRedOp_t::ncclSum),
         };
-        let (from, to) = (address as *const std::ffi::c_void, address as *mut std::ffi::c_void);
+        let (from, to) = in_place(address);
         // SAFETY: the connection is alive; the values are the caller's duty.
-        unsafe { result::all_reduce(from, to, count, kind, way, self.comm, self.stream.cu_stream().cast()) }
-            .map(drop)
-            .map_err(failed("combining over ranks"))
+        let start = || unsafe { result::all_reduce(from, to, count, kind, way, self.comm, self.stream()) };
+        self.together("combining over ranks", start)
     }
+
+    /// Sums `f32` values over all ranks, each piece at its owner.
+    ///
+    /// # Safety
+    /// The addresses are those of so many values on this card.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    pub(super) unsafe fn reduce(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        let (kind, sum) = (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclSum);
+        self.each("summing gradients over replicas", pieces, |piece| {
+            let (from, to) = in_place(piece.address);
+            // SAFETY: the connection is alive; the values are the caller's duty.
+            unsafe { result::reduce(from, to, piece.count, kind, sum, counted(piece.owner), self.comm, self.stream()) }
+        })
+    }
+
+    /// Passes bytes on to all ranks, each piece from its owner.
+    ///
+    /// # Safety
+    /// The addresses are those of so many bytes on this card.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    pub(super) unsafe fn spread(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        let kind = sys::ncclDataType_t::ncclUint8;
+        self.each("passing values on to replicas", pieces, |piece| {
+            let (from, to) = in_place(piece.address);
+            // SAFETY: the connection is alive; the bytes are the caller's duty.
+            unsafe { result::broadcast(from, to, piece.count, kind, counted(piece.owner), self.comm, self.stream()) }
+        })
+    }
+
+    /// Passes bytes of their owner to the first rank.
+    ///
+    /// # Safety
+    /// For owner and first rank, the address is that of so many bytes on this card.
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    pub(super) unsafe fn pass(&self, piece: &Owned) -> Result<(), OpsError> {
+        let kind = sys::ncclDataType_t::ncclUint8;
+        let (from, to) = in_place(piece.address);
+        let &Owned { count, owner, .. } = piece;
+        if owner == 0 {
+            return Ok(());
+        }
+        self.together("passing a part to the first replica", || match self.rank {
+            // SAFETY: the connection is alive; the bytes are the caller's duty.
+            0 => unsafe { result::recv(to, count, kind, counted(owner), self.comm, self.stream()) },
+            // SAFETY: as above.
+            rank if rank == owner => unsafe { result::send(from, count, kind, 0, self.comm, self.stream()) },
+            _ => Ok(NcclStatus::Success),
+        })
+    }
+}
+
+/// Waits until all threads of a group are here, if they are threads.
+fn meet(meeting: Option<&Member>, doing: &'static str) -> Result<(), OpsError> {
+    meeting.map_or(Ok(()), |member| member.meet::<f64>(doing, Reduce::Sum, &mut []))
 }

@@ -8,6 +8,7 @@ mod attend;
 mod loss;
 mod param;
 mod plan;
+mod replicas;
 mod room;
 mod rows;
 mod turn;
@@ -326,16 +327,17 @@ impl<D: Driver> Learn for Card<D> {
         self.scatter(&Scatter::of(rows.iter().map(|row| Some(*row))), d_out, dx.address, false)
     }
 
-    fn cross_entropy(
+    fn cross_entropy_into(
         &self,
         logits: &mut CardRows<D>,
         first: u32,
         columns: usize,
         targets: &[u32],
         weights: &[f32],
-        losses: &mut Vec<f32>,
+        losses: &mut CardSums<D>,
+        at: usize,
     ) -> Result<(), OpsError> {
-        Loss { first, columns, targets, weights }.apply(self, logits, losses)
+        Loss { first, columns, targets, weights }.apply(self, logits, losses, at)
     }
 
     fn gradient_squares(&self, params: &mut dyn Iterator<Item = &CardParam<D>>) -> Result<f64, OpsError> {
@@ -343,7 +345,15 @@ impl<D: Driver> Learn for Card<D> {
     }
 
     fn adamw(&self, param: &mut CardParam<D>, step: &AdamW) -> Result<(), OpsError> {
-        self.update(param, step)
+        self.update(&mut [(param, step.decay)].into_iter(), step)
+    }
+
+    fn adamw_each(
+        &self,
+        params: &mut dyn Iterator<Item = (&mut CardParam<D>, f64)>,
+        step: &AdamW,
+    ) -> Result<(), OpsError> {
+        self.update(params, step)
     }
 
     fn zero_gradient(&self, param: &mut CardParam<D>) -> Result<(), OpsError> {
@@ -372,7 +382,67 @@ impl<D: Driver> Learn for Card<D> {
     }
 
     fn all_reduce_host(&self, values: &mut [f64]) -> Result<(), OpsError> {
-        if self.driver.ranks() == 1 || values.is_empty() {
+        match self.driver.ranks() {
+            1 => Ok(()),
+            // SAFETY: so many values are there.
+            #[allow(unsafe_code)]
+            _ => self.over_host(values, |at, count| unsafe {
+                self.driver.combine_over_ranks(Combine::SumDouble, at, count)
+            }),
+        }
+    }
+
+    fn replica(&self) -> usize {
+        self.driver.replica()
+    }
+
+    fn replicas(&self) -> usize {
+        self.driver.replicas()
+    }
+
+    fn sum_over_replicas(&self, values: &mut [f64]) -> Result<(), OpsError> {
+        match self.driver.replicas() {
+            1 => Ok(()),
+            // SAFETY: so many values are there.
+            #[allow(unsafe_code)]
+            _ => self.over_host(values, |at, count| unsafe { self.driver.sum_over_replicas(at, count) }),
+        }
+    }
+
+    fn reduce_gradients(&self, params: &mut dyn Iterator<Item = (&mut CardParam<D>, usize)>) -> Result<(), OpsError> {
+        if self.driver.replicas() == 1 { Ok(()) } else { self.reduce_to_owners(params) }
+    }
+
+    fn spread_values(&self, params: &mut dyn Iterator<Item = (&mut CardParam<D>, usize)>) -> Result<(), OpsError> {
+        if self.driver.replicas() == 1 { Ok(()) } else { self.spread_copies(params) }
+    }
+
+    fn read_owned(
+        &self,
+        param: &mut CardParam<D>,
+        part: Part,
+        owner: usize,
+        out: &mut Vec<f32>,
+    ) -> Result<(), OpsError> {
+        match owner {
+            0 if self.driver.replica() == 0 => self.read_param(param, part, out),
+            0 => {
+                out.clear();
+                Ok(())
+            }
+            _ => self.read_of_owner(param, part, owner, out),
+        }
+    }
+}
+
+impl<D: Driver> Card<D> {
+    /// Combines numbers of the host by way of the card.
+    fn over_host(
+        &self,
+        values: &mut [f64],
+        combine: impl FnOnce(u64, usize) -> Result<(), OpsError>,
+    ) -> Result<(), OpsError> {
+        if values.is_empty() {
             return Ok(());
         }
         let mut room = self.room()?;
@@ -384,11 +454,7 @@ impl<D: Driver> Learn for Card<D> {
             })
             .collect();
         let at = room.host.put(&self.driver, "numbers of the host", &words)?;
-        // SAFETY: so many values were put there.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.driver.combine_over_ranks(Combine::SumDouble, at, values.len())?;
-        }
+        combine(at, values.len())?;
         let mut bytes = vec![0; size_of_val(values)];
         room.host.download(&self.driver, &mut bytes)?;
         let sums = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));

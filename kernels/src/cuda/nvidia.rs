@@ -7,7 +7,7 @@
 use super::backend::Card;
 use super::boxes::{BOXES_BYTES, described};
 use super::compile::{Arch, compile};
-use super::driver::{Arg, Combine, Driver, GradientProduct, Product, Shape};
+use super::driver::{Arg, Combine, Driver, GradientProduct, Owned, Product, Shape};
 use super::error::CardError;
 use super::gemm::Products;
 use super::gemm_gradient::GradientProducts;
@@ -42,7 +42,8 @@ pub struct Nvidia {
     begins_early: bool,
     multiprocessors: u32,
     /// Given up before the stream is.
-    group: Option<(Connection, usize)>,
+    group: Option<Connection>,
+    replicas: Option<Connection>,
     products: Products,
     /// Made when first asked for: only training needs them.
     gradient_products: RefCell<Option<GradientProducts>>,
@@ -76,7 +77,20 @@ impl Card<Nvidia> {
     /// # Errors
     /// As [`Card::open`]; ranks that do not meet.
     pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, OpsError> {
-        Self::new(Nvidia::open_rank(ordinal, kept, seat)?)
+        Self::open_seated(ordinal, kept, Some(seat), None)
+    }
+
+    /// Opens a card as one rank of a tensor-parallel group, one of several replicas, or both; returns when all ranks have.
+    ///
+    /// # Errors
+    /// As [`Card::open_rank`].
+    pub fn open_seated(
+        ordinal: usize,
+        kept: Option<PathBuf>,
+        rank: Option<Seat>,
+        replica: Option<Seat>,
+    ) -> Result<Self, OpsError> {
+        Self::new(Nvidia::open_seated(ordinal, kept, rank, replica)?)
     }
 }
 
@@ -89,13 +103,20 @@ impl Nvidia {
         if driver { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
     }
 
-    /// Opens a card by its number, as one rank of a group; returns when all ranks have, each on a thread of its own.
+    /// Opens a card by its number, as one rank of a tensor-parallel group, one of several replicas, or both; returns when all
+    /// ranks have, each on a thread of its own.
     ///
     /// # Errors
     /// As [`Nvidia::open`]; ranks that do not meet.
-    pub fn open_rank(ordinal: usize, kept: Option<PathBuf>, seat: Seat) -> Result<Self, CardError> {
+    pub fn open_seated(
+        ordinal: usize,
+        kept: Option<PathBuf>,
+        rank: Option<Seat>,
+        replica: Option<Seat>,
+    ) -> Result<Self, OpsError> {
         let mut card = Self::open(ordinal, kept)?;
-        card.group = Some((Connection::new(&card.stream, seat)?, seat.ranks));
+        card.group = rank.map(|seat| Connection::new(&card.stream, seat)).transpose()?;
+        card.replicas = replica.map(|seat| Connection::new(&card.stream, seat)).transpose()?;
         Ok(card)
     }
 
@@ -133,6 +154,7 @@ impl Nvidia {
             begins_early: major >= 9,
             multiprocessors,
             group: None,
+            replicas: None,
             pinned: Pool::default(),
             arch,
             kept,
@@ -163,6 +185,12 @@ impl Nvidia {
     /// Makes the card that of this thread, which need not be the one that opened it.
     fn bind(&self) -> Result<(), CardError> {
         self.context.bind_to_thread().map_err(failed("using a card from another thread"))
+    }
+
+    /// What is done with the other replicas; alone, nothing.
+    fn with_replicas(&self, run: impl FnOnce(&Connection) -> Result<(), OpsError>) -> Result<(), OpsError> {
+        self.bind()?;
+        self.replicas.as_ref().map_or(Ok(()), run)
     }
 
     /// Copies and reservations would become part of a recording, or spoil it.
@@ -349,11 +377,11 @@ impl Driver for Nvidia {
     }
 
     fn ranks(&self) -> usize {
-        self.group.as_ref().map_or(1, |(_, ranks)| *ranks)
+        self.group.as_ref().map_or(1, |group| group.ranks)
     }
 
     fn rank(&self) -> usize {
-        self.group.as_ref().map_or(0, |(connection, _)| connection.rank)
+        self.group.as_ref().map_or(0, |group| group.rank)
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]
@@ -362,7 +390,7 @@ impl Driver for Nvidia {
         match &self.group {
             None => Ok(()),
             // SAFETY: the caller's duty.
-            Some((connection, _)) => Ok(unsafe { connection.sum(address, count) }?),
+            Some(group) => unsafe { group.sum(address, count) },
         }
     }
 
@@ -379,8 +407,40 @@ impl Driver for Nvidia {
         match &self.group {
             None => Ok(()),
             // SAFETY: the caller's duty.
-            Some((connection, _)) => Ok(unsafe { connection.combine(how, address, count) }?),
+            Some(group) => unsafe { group.combine(how, address, count) },
         }
+    }
+
+    fn replicas(&self) -> usize {
+        self.replicas.as_ref().map_or(1, |group| group.ranks)
+    }
+
+    fn replica(&self) -> usize {
+        self.replicas.as_ref().map_or(0, |group| group.rank)
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn sum_over_replicas(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        // SAFETY: the caller's duty.
+        self.with_replicas(|group| unsafe { group.combine(Combine::SumDouble, address, count) })
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn reduce_to_owners(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        // SAFETY: the caller's duty.
+        self.with_replicas(|group| unsafe { group.reduce(pieces) })
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn spread_from_owners(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        // SAFETY: the caller's duty.
+        self.with_replicas(|group| unsafe { group.spread(pieces) })
+    }
+
+    #[allow(unsafe_code, reason = "addresses are not checked")]
+    unsafe fn pass_to_first(&self, piece: &Owned) -> Result<(), OpsError> {
+        // SAFETY: the caller's duty.
+        self.with_replicas(|group| unsafe { group.pass(piece) })
     }
 
     #[allow(unsafe_code, reason = "addresses are not checked")]

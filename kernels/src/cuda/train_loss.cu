@@ -53,10 +53,10 @@ KERNEL(256) loss_rescale(const float* __restrict__ own, const float* __restrict_
     if (row < rows) sums[3 * row] *= share(own[row], most[row]);
 }
 
-// `weight (softmax - onehot)`, and the loss of each row beside the number of ranks that have its target.
+// `weight (softmax - onehot)`, and the loss of each row: infinite where not exactly one rank has its target.
 KERNEL(THREADS) loss_gradient(bf16* logits, u32 stride, u32 columns, const u32* __restrict__ targets, u32 first,
                               const float* __restrict__ weights, const float* __restrict__ most,
-                              const float* __restrict__ sums, float2* __restrict__ losses) {
+                              const float* __restrict__ sums, float* __restrict__ losses) {
     begin();
     u32 row = blockIdx.x, target = targets[row] - first;
     logits += (size_t)row * stride;
@@ -71,5 +71,6 @@ KERNEL(THREADS) loss_gradient(bf16* logits, u32 stride, u32 columns, const u32* 
         }
         put_eight(logits + at, e);
     }
-    if (threadIdx.x == 0) losses[row] = make_float2(logf(sum) + (top - sums[3 * row + 1]), sums[3 * row + 2]);
+    if (threadIdx.x > 0) return;
+    losses[row] = sums[3 * row + 2] == 1.0f ? logf(sum) + (top - sums[3 * row + 1]) : INFINITY;
 }

@@ -30,13 +30,39 @@ DEVICE double block_sum_of(double value, double* room) {
     return value;
 }
 
-// The sum of squares of every `blocks`-th piece of 1,024 values.
-KERNEL(256) squares(const Four* __restrict__ values, u64 fours, u32 blocks, double* __restrict__ partial) {
+// A learned tensor: where its parts are, how many pieces of four values they have, what decay leaves of a value, and the first
+// of the blocks that take it.
+struct Tensor {
+    u64 value, gradient, mean, square, copy, fours;
+    float kept;
+    u32 first;
+};
+
+// Which of so many tensors takes this block: the last whose first block is not behind it.
+DEVICE u32 tensor_of(const Tensor* __restrict__ tensors, u32 count) {
+    u32 low = 0, high = count;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (tensors[middle].first <= blockIdx.x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// The sum of squares of every so many-th piece of 1,024 values of a tensor's gradient, of as many blocks as it has.
+KERNEL(256) squares(const Tensor* __restrict__ tensors, u32 count, double* __restrict__ partial) {
     begin();
     __shared__ double room[8];
+    u32 which = tensor_of(tensors, count), first = tensors[which].first;
+    u32 end = which + 1 < count ? tensors[which + 1].first : gridDim.x, blocks = end - first;
+    const Four* values = (const Four*)tensors[which].gradient;
+    u64 fours = tensors[which].fours;
     double sum = 0;
 #pragma unroll 4
-    for (u64 at = (u64)blockIdx.x * 256 + threadIdx.x; at < fours; at += (u64)blocks * 256) {
+    for (u64 at = (u64)(blockIdx.x - first) * 256 + threadIdx.x; at < fours; at += (u64)blocks * 256) {
         Four four = values[at];
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) sum += (double)four.v[i] * (double)four.v[i];
@@ -55,25 +81,31 @@ KERNEL(1024) sum_partials(const double* __restrict__ partial, u32 count, double*
     if (threadIdx.x == 0) *out = sum;
 }
 
-// The update in torch's order of operations; the gradient becomes 0.
-KERNEL(256) adamw(Four* values, Four* gradients, Four* means, Four* squares_of, Narrow* __restrict__ copies, u64 fours,
-                  float scale, float kept, float mean_share, float square_kept, float square_share, float root_correction,
-                  float eps, float minus_rate) {
+// The update in torch's order of operations; the gradient becomes 0. A block takes 1,024 pieces of one tensor.
+KERNEL(256) adamw(const Tensor* __restrict__ tensors, u32 count, float scale, float mean_share, float square_kept,
+                  float square_share, float root_correction, float eps, float minus_rate) {
     begin();
-    u64 at = (u64)blockIdx.x * 256 + threadIdx.x;
-    if (at >= fours) return;
-    Four value = values[at], gradient = gradients[at], mean = means[at], square = squares_of[at];
+    const Tensor* tensor = tensors + tensor_of(tensors, count);
+    Four *values = (Four*)tensor->value, *gradients = (Four*)tensor->gradient;
+    Four *means = (Four*)tensor->mean, *squares_of = (Four*)tensor->square;
+    Narrow* copies = (Narrow*)tensor->copy;
+    u64 fours = tensor->fours, begin_at = (u64)(blockIdx.x - tensor->first) * 1024 + threadIdx.x;
+    float kept = tensor->kept;
+#pragma unroll 1
+    for (u64 at = begin_at; at < fours && at < begin_at + 1024; at += 256) {
+        Four value = values[at], gradient = gradients[at], mean = means[at], square = squares_of[at];
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-        float g = gradient.v[i] * scale, way = g - mean.v[i];
-        // torch's `lerp`, which goes from the nearer end.
-        float m = mean_share < 0.5f ? mean.v[i] + mean_share * way : g - way * (1.0f - mean_share);
-        float s = square.v[i] * square_kept + square_share * g * g;
-        value.v[i] = value.v[i] * kept + minus_rate * m / (sqrtf(s) / root_correction + eps);
-        mean.v[i] = m, square.v[i] = s, gradient.v[i] = 0;
+        for (u32 i = 0; i < 4; ++i) {
+            float g = gradient.v[i] * scale, way = g - mean.v[i];
+            // torch's `lerp`, which goes from the nearer end.
+            float m = mean_share < 0.5f ? mean.v[i] + mean_share * way : g - way * (1.0f - mean_share);
+            float s = square.v[i] * square_kept + square_share * g * g;
+            value.v[i] = value.v[i] * kept + minus_rate * m / (sqrtf(s) / root_correction + eps);
+            mean.v[i] = m, square.v[i] = s, gradient.v[i] = 0;
+        }
+        values[at] = value, gradients[at] = gradient, means[at] = mean, squares_of[at] = square;
+        copies[at] = narrowed(value);
     }
-    values[at] = value, gradients[at] = gradient, means[at] = mean, squares_of[at] = square;
-    copies[at] = narrowed(value);
 }
 
 KERNEL(256) narrow_copy(const Four* __restrict__ values, Narrow* __restrict__ copies, u64 fours) {

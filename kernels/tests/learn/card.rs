@@ -67,8 +67,11 @@ fn cards_that_are_ranks_give_what_one_gives_alone() {
     }
     let name = GroupName::new().unwrap();
     let ranks = std::thread::scope(|scope| {
-        let open = |rank| scope.spawn(move || Cuda::open_rank(rank, None, Seat { name, rank, ranks: 2 }).unwrap());
-        let threads: Vec<_> = (0..2).map(open).collect();
+        let open = |(rank, member)| {
+            let seat = Seat { name, rank, ranks: 2, meeting: Some(member) };
+            scope.spawn(move || Cuda::open_rank(rank, None, seat).unwrap())
+        };
+        let threads: Vec<_> = Group::of(2).into_iter().enumerate().map(open).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     with_card(|alone| shards(alone, ranks, BF16));

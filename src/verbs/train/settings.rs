@@ -4,9 +4,11 @@
 
 use super::super::VerbError;
 use super::follow::RowChoice;
+use crate::assemble::for_machine;
 use crate::config::ConfigError;
 use clap::Args;
-use legwork_actors::trainer::{KEPT_MAX, UpdateSettings};
+use legwork_actors::local::{Device, LocalSettings};
+use legwork_actors::trainer::{KEPT_MAX, RankPlaces, TrainerError, UpdateSettings};
 use legwork_training::mask::{MaskKind, TemplateChoice};
 use legwork_training::pack::Normalisation;
 use legwork_training::rows::BadRows;
@@ -76,6 +78,12 @@ pub(super) struct TrainFlags {
     /// Where the order of rows comes from [default: 42].
     #[arg(long)]
     seed: Option<u32>,
+    /// Where it computes: cpu, cuda (the first card), cuda:1, cuda:0,1 (a rank on each) or cuda:all [default: cpu].
+    #[arg(long)]
+    device: Option<String>,
+    /// The folder that keeps kernels once they are compiled for a card [default: where the user keeps caches].
+    #[arg(long, value_name = "FOLDER")]
+    kernels: Option<PathBuf>,
     /// Ranks among which the model is cut [default: 1].
     #[arg(long)]
     tp: Option<usize>,
@@ -150,6 +158,8 @@ pub(super) struct TrainSettings {
     pub(super) normalisation: Normalisation,
     pub(super) first_slot: u64,
     pub(super) seed: u32,
+    pub(super) device: Device,
+    kernels: Option<PathBuf>,
     pub(super) tp: usize,
     pub(super) tokens_max: usize,
     pub(super) length_max: Option<usize>,
@@ -190,6 +200,8 @@ impl Default for TrainSettings {
             normalisation: Normalisation::Token,
             first_slot: 0,
             seed: 42,
+            device: Device::Processor,
+            kernels: None,
             tp: 1,
             tokens_max: 40_960,
             length_max: None,
@@ -358,6 +370,13 @@ impl TrainSettings {
     /// Packs are padded to a multiple of this: Megatron's 128 times the ranks.
     pub(super) fn multiple(&self) -> usize {
         self.pad_multiple.unwrap_or(128 * self.tp)
+    }
+
+    /// Where the ranks compute.
+    pub(super) fn places(&self) -> Result<RankPlaces, TrainerError> {
+        let local =
+            LocalSettings { device: self.device.clone(), kernels: self.kernels.clone(), ..LocalSettings::default() };
+        RankPlaces::new(&self.device, [self.tp, 1], for_machine(local).kernels)
     }
 
     /// How each update is made.

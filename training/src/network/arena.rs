@@ -38,7 +38,9 @@ pub(super) struct Work<B: Learn> {
     pub(super) picked: B::Rows,
     pub(super) d_picked: B::Rows,
     pub(super) logits: B::Rows,
-    pub(super) losses: Vec<f32>,
+    /// The losses of a pack's rows, and where they are read to.
+    pub(super) losses: B::Sums,
+    pub(super) read: Vec<f32>,
 }
 
 impl<B: Learn> Arena<B> {
@@ -73,7 +75,8 @@ impl<B: Learn> Arena<B> {
                 picked: ops.rows(head_rows, hidden)?,
                 d_picked: ops.rows(head_rows, hidden)?,
                 logits: ops.rows(head_rows, shard.ids().len())?,
-                losses: Vec::with_capacity(head_rows),
+                losses: ops.sums(rows, 1)?,
+                read: Vec::new(),
             },
         })
     }

@@ -31,38 +31,36 @@ pub(super) struct Columns {
 
 /// Rows of the loss that are computed together.
 struct Chunk<'a> {
+    /// The first of them, among all rows of the loss.
+    at: usize,
     rows: &'a [u32],
     targets: &'a [u32],
     weights: &'a [f32],
 }
 
 impl<B: Learn> Pass<'_, B> {
-    /// The loss of the normed rows.
-    pub(super) fn loss(&self, head: &B::Param, columns: Columns, w: &mut Work<B>) -> Result<f64, OpsError> {
-        let mut loss = 0.0;
-        for chunk in self.chunks(columns.rows) {
-            loss += self.chunk_loss(head, columns, &chunk, w)?;
-        }
-        Ok(loss)
+    /// The losses of the normed rows, which stay with the backend until [`Pass::weighted_loss`].
+    pub(super) fn loss(&self, head: &B::Param, columns: Columns, w: &mut Work<B>) -> Result<(), OpsError> {
+        self.chunks(columns.rows).try_for_each(|chunk| self.chunk_loss(head, columns, &chunk, w))
+    }
+
+    /// What the losses of the rows come to, once they are computed; a device is waited for.
+    pub(super) fn weighted_loss(&self, w: &mut Work<B>) -> Result<f64, OpsError> {
+        self.ops.read_sums(&w.losses, &mut w.read)?;
+        Ok(w.read.iter().zip(&self.pack.weights).map(|(loss, weight)| f64::from(*loss) * f64::from(*weight)).sum())
     }
 
     /// As [`Pass::loss`]; adds to the head's gradient, and `branch` becomes the gradient of the normed rows.
-    pub(super) fn loss_backward(
-        &self,
-        head: &mut B::Param,
-        columns: Columns,
-        w: &mut Work<B>,
-    ) -> Result<f64, OpsError> {
+    pub(super) fn loss_backward(&self, head: &mut B::Param, columns: Columns, w: &mut Work<B>) -> Result<(), OpsError> {
         self.ops.zero(&mut w.branch, self.pack.ids.len())?;
-        let mut loss = 0.0;
         for chunk in self.chunks(columns.rows) {
-            loss += self.chunk_loss(head, columns, &chunk, w)?;
+            self.chunk_loss(head, columns, &chunk, w)?;
             self.ops.linear_backward(&w.picked, head, None, &w.logits, Some(&mut w.d_picked))?;
             // Each rank has the part of the gradient that comes from its own ids.
             self.sum(&mut w.d_picked)?;
             self.ops.pick_backward(&w.d_picked, chunk.rows, &mut w.branch)?;
         }
-        Ok(loss)
+        Ok(())
     }
 
     /// The loss of some rows; their logits become gradients.
@@ -72,18 +70,23 @@ impl<B: Learn> Pass<'_, B> {
         columns: Columns,
         chunk: &Chunk<'_>,
         w: &mut Work<B>,
-    ) -> Result<f64, OpsError> {
+    ) -> Result<(), OpsError> {
         self.ops.pick(&w.normed, chunk.rows, &mut w.picked)?;
         self.ops.linear_forward(&w.picked, head, None, &mut w.logits)?;
         let Columns { first, counted, .. } = columns;
-        self.ops.cross_entropy(&mut w.logits, first, counted, chunk.targets, chunk.weights, &mut w.losses)?;
-        Ok(w.losses.iter().zip(chunk.weights).map(|(loss, weight)| f64::from(*loss) * f64::from(*weight)).sum())
+        let Chunk { at, targets, weights, .. } = *chunk;
+        self.ops.cross_entropy_into(&mut w.logits, first, counted, targets, weights, &mut w.losses, at)
     }
 
     fn chunks(&self, rows: usize) -> impl Iterator<Item = Chunk<'_>> {
         let pack = self.pack;
         let parts = pack.rows.chunks(rows).zip(pack.targets.chunks(rows)).zip(pack.weights.chunks(rows));
-        parts.map(|((rows, targets), weights)| Chunk { rows, targets, weights })
+        parts.zip(0..).map(move |(((rows_of, targets), weights), number)| Chunk {
+            at: number * rows,
+            rows: rows_of,
+            targets,
+            weights,
+        })
     }
 }
 

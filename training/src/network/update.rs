@@ -4,7 +4,7 @@
 use super::Network;
 use crate::error::TrainingError;
 use crate::rank::Update;
-use crate::shard::Cut;
+use crate::shard::{Cut, Fused};
 use legwork_kernels::{AdamW, Learn};
 
 /// Added to the norm that the clip is divided by, as Megatron and torch do.
@@ -56,10 +56,10 @@ impl<B: Learn> Network<B> {
         }
         let &Update { step, rate, clip, beta1, beta2, eps, decay } = update;
         let scale = (clip / (norm + NORM_EPS)).min(1.0);
-        for (fused, param) in self.layout.each().zip(self.params.each_mut()) {
-            let decay = if fused.is_vector { 0.0 } else { decay };
-            self.ops.adamw(param, &AdamW { rate, beta1, beta2, eps, decay, step, scale })?;
-        }
+        let step = AdamW { rate, beta1, beta2, eps, decay, step, scale };
+        let decay_of = |fused: &Fused| if fused.is_vector { 0.0 } else { decay };
+        let mut each = self.layout.each().zip(self.params.each_mut()).map(|(fused, param)| (param, decay_of(fused)));
+        self.ops.adamw_each(&mut each, &step)?;
         Ok((norm, true))
     }
 

@@ -20,6 +20,10 @@ fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3")
 }
 
+fn places() -> RankPlaces {
+    RankPlaces::new(&crate::local::Device::Processor, [RANKS, 1], None).unwrap()
+}
+
 fn sample(row: usize) -> Sample {
     let length = 5 + row % 4;
     let ids: Vec<u32> = (0..length).map(|at| ((row * 31 + at * 17) % 300) as u32).collect();
@@ -64,7 +68,7 @@ fn args(place: &Path, over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Re
         save_every: 2,
         evaluate_every: 0,
         restarts: RESTARTS,
-        make: decoder_group(&model(), RANKS, NetworkSettings { rows_max: 24, softmax_over_padding: false }),
+        make: decoder_group(&model(), places(), NetworkSettings { rows_max: 24, softmax_over_padding: false }),
         folder,
         shelf: Box::new(shelf),
         saved: Progress::default(),

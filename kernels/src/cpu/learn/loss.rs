@@ -25,10 +25,19 @@ pub(super) struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    pub(super) fn apply(&self, cpu: &Cpu, logits: &mut CpuRows, losses: &mut Vec<f32>) -> Result<(), OpsError> {
+    /// The losses become the rows of `losses` from `at` on.
+    pub(super) fn apply(
+        &self,
+        cpu: &Cpu,
+        logits: &mut CpuRows,
+        losses: &mut CpuRows,
+        at: usize,
+    ) -> Result<(), OpsError> {
         let (rows, width) = (logits.rows(), logits.width());
         expect_equal(OP, "targets", rows, self.targets.len())?;
         expect_equal(OP, "weights", rows, self.weights.len())?;
+        expect_equal(OP, "width of losses", 1, losses.width())?;
+        losses.set_rows(at + rows)?;
         let level = cpu.level();
         let counting = self.columns.saturating_sub(self.first as usize).min(width);
         doubles(4 * rows, |scratch| {
@@ -63,9 +72,10 @@ impl Loss<'_> {
                     return Err(OpsError::Shape { op: OP, expected, got });
                 }
             }
-            losses.clear();
-            let loss = |(most, sums): (&f64, &[f64])| (sums[0].ln() + (most - sums[1])) as f32;
-            losses.extend(most.iter().zip(sums.chunks_exact(3)).map(loss));
+            let of_rows = most.iter().zip(sums.chunks_exact(3));
+            for (loss, (most, sums)) in losses.values_mut()[at..].iter_mut().zip(of_rows) {
+                *loss = (sums[0].ln() + (most - sums[1])) as f32;
+            }
             spread(rows, logits.values_mut(), width, |row, logits| {
                 let weight = self.weights[row];
                 scale(level, &mut logits[..counting], (f64::from(weight) / sums[3 * row]) as f32);

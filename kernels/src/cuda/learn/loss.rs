@@ -3,7 +3,7 @@
 //!
 //! It refuses to know what the columns stand for.
 
-use super::param::SINGLE_BYTES;
+use super::param::{CardSums, SINGLE_BYTES};
 use super::room::{blocks, flat, word};
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Combine, Driver};
@@ -24,9 +24,8 @@ pub(super) struct Loss<'a> {
     pub(super) weights: &'a [f32],
 }
 
-/// Where the sums of rows are: losses lead, since they come back to the host.
+/// Where the sums of rows are.
 struct Stats {
-    losses: u64,
     own: u64,
     most: u64,
     sums: u64,
@@ -37,11 +36,18 @@ impl Loss<'_> {
         &self,
         card: &Card<D>,
         logits: &mut CardRows<D>,
-        losses: &mut Vec<f32>,
+        losses: &mut CardSums<D>,
+        at: usize,
     ) -> Result<(), OpsError> {
         expect_equal(OP, "targets", logits.rows, self.targets.len())?;
         expect_equal(OP, "weights", logits.rows, self.weights.len())?;
-        losses.clear();
+        expect_equal(OP, "width of losses", 1, losses.width)?;
+        // All ranks are given the same targets, so that none waits for another that refuses them.
+        if let Some(target) = self.targets.iter().find(|target| **target as usize >= self.columns) {
+            let expected = format!("a target below {} that one rank has", self.columns);
+            return Err(OpsError::Shape { op: OP, expected, got: target.to_string() });
+        }
+        losses.set_rows(at + logits.rows)?;
         let rows = logits.rows;
         if rows == 0 || logits.width == 0 {
             return Ok(());
@@ -51,9 +57,10 @@ impl Loss<'_> {
         let words: Vec<u32> =
             self.targets.iter().copied().chain(self.weights.iter().map(|weight| weight.to_bits())).collect();
         let targets = room.words.put(&card.driver, "targets and weights", &words)?;
-        let base = room.stats.at_least(&card.driver, "sums of logits", 7 * rows * SINGLE_BYTES)?;
+        let base = room.stats.at_least(&card.driver, "sums of logits", 5 * rows * SINGLE_BYTES)?;
         let part = |number: usize| base + (number * rows * SINGLE_BYTES) as u64;
-        let stats = Stats { losses: base, own: part(2), most: part(3), sums: part(4) };
+        let stats = Stats { own: base, most: part(1), sums: part(2) };
+        let into = losses.address + (at * SINGLE_BYTES) as u64;
         let counting = self.columns.saturating_sub(self.first as usize).min(logits.width);
         let given = [Arg::Address(logits.address), word(logits.stride), word(counting), Arg::Address(targets)];
         let found =
@@ -75,27 +82,12 @@ impl Loss<'_> {
             }
         }
         let weights = targets + (rows * SINGLE_BYTES) as u64;
-        let taken =
-            [Arg::Address(weights), Arg::Address(stats.most), Arg::Address(stats.sums), Arg::Address(stats.losses)];
+        let taken = [Arg::Address(weights), Arg::Address(stats.most), Arg::Address(stats.sums), Arg::Address(into)];
         let args = [&given[..], &found[..1], &taken].concat();
         // SAFETY: as `loss_gradient` declares them, with what the kernels before have written.
         #[allow(unsafe_code)]
         unsafe {
-            card.driver.launch(&room.kernels.loss_gradient, by_row, &args)?;
+            card.driver.launch(&room.kernels.loss_gradient, by_row, &args)
         }
-        let mut bytes = vec![0; 2 * rows * SINGLE_BYTES];
-        room.stats.download(&card.driver, &mut bytes)?;
-        let singles = bytes.as_chunks::<SINGLE_BYTES>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        let singles: Vec<f32> = singles.collect();
-        for (pair, target) in singles.as_chunks::<2>().0.iter().zip(self.targets) {
-            if pair[1] != 1.0 {
-                losses.clear();
-                let expected = format!("a target below {} that one rank has", self.columns);
-                let got = format!("{target}, which {} ranks have", pair[1]);
-                return Err(OpsError::Shape { op: OP, expected, got });
-            }
-            losses.push(pair[0]);
-        }
-        Ok(())
     }
 }

@@ -74,6 +74,30 @@ impl<D: Driver> CardParam<D> {
         Ok(self.moments.insert(moments).each_ref().map(|memory| driver.address(memory)))
     }
 
+    /// Where a part is; zeros from the first use on.
+    pub(super) fn part_at(&mut self, driver: &D, part: Part) -> Result<u64, OpsError> {
+        Ok(match part {
+            Part::Value => self.value_at(driver),
+            Part::Gradient => self.gradient_at(driver)?,
+            Part::FirstMoment => self.moments_at(driver)?[0],
+            Part::SecondMoment => self.moments_at(driver)?[1],
+        })
+    }
+
+    /// Bytes of a part as they are copied: where each piece of whole rows begins, and how many it has.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = [usize; 2]> + use<D> {
+        let (rows, some, row_bytes) = (self.rows, self.some(), self.stride * SINGLE_BYTES);
+        (0..rows).step_by(some).map(move |first| [first * row_bytes, some.min(rows - first) * row_bytes])
+    }
+
+    /// Appends the values of whole rows, without what lies between them.
+    pub(super) fn take_rows(&self, bytes: &[u8], out: &mut Vec<f32>) {
+        for row in bytes.chunks_exact((self.stride * SINGLE_BYTES).max(1)) {
+            let values = row.as_chunks::<SINGLE_BYTES>().0.iter().take(self.cols);
+            out.extend(values.map(|bytes| f32::from_le_bytes(*bytes)));
+        }
+    }
+
     fn part(&self, part: Part) -> Option<&D::Memory> {
         match part {
             Part::Value => Some(&self.value),
@@ -97,15 +121,11 @@ impl<D: Driver> CardParam<D> {
         if self.cols == 0 {
             return Ok(());
         }
-        let row_bytes = self.stride * SINGLE_BYTES;
         let mut bytes = Vec::new();
-        for first in (0..self.rows).step_by(self.some()) {
-            bytes.resize(self.some().min(self.rows - first) * row_bytes, 0);
-            driver.download(memory, first * row_bytes, &mut bytes)?;
-            for row in bytes.chunks_exact(row_bytes) {
-                let values = row.as_chunks::<SINGLE_BYTES>().0.iter().take(self.cols);
-                out.extend(values.map(|bytes| f32::from_le_bytes(*bytes)));
-            }
+        for [at, count] in self.pieces() {
+            bytes.resize(count, 0);
+            driver.download(memory, at, &mut bytes)?;
+            self.take_rows(&bytes, out);
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ pub(in crate::cuda) struct Room<D: Driver> {
     pub(super) stats: Growing<D>,
     pub(super) squares: Growing<D>,
     pub(super) host: Growing<D>,
+    pub(super) passed: Growing<D>,
 }
 
 /// Makes the kernels' struct, each of one unit.
@@ -75,6 +76,7 @@ impl<D: Driver> Card<D> {
                 stats: Growing::new(),
                 squares: Growing::new(),
                 host: Growing::new(),
+                passed: Growing::new(),
             });
         }
         Ok(RefMut::map(room, |room| room.as_mut().expect("the lines above made it")))
