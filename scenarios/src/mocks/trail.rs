@@ -45,13 +45,13 @@ impl TrailModel {
         let legs = self.legs(question);
         let seen = Seen::read(messages);
         let read = |leg: &&Leg<'_>| seen.has_opened(leg.gold);
-        let known: Vec<String> = legs.iter().filter(read).map(|leg| self.fact(question, leg)).collect();
+        let known: Vec<String> = legs.iter().filter(read).filter_map(|leg| fact(question, leg)).collect();
         let known = known.join(" ");
         let Some(leg) = self.next_leg(&legs, question, &seen) else {
             let sources: Vec<String> = seen.opened.iter().map(|docid| format!("[{docid}]")).collect();
             let answer = question.answers.first().map_or(UNKNOWN, String::as_str);
-            let explanation = format!("{known} {}", sources.join(" "));
-            return self.say(&format!("{known} The answer is {answer}."), finish(answer, explanation.trim(), 90));
+            let thought = format!("{known} The answer is {answer}.");
+            return self.say(thought.trim(), finish(answer, &format!("read in {}", sources.join(" ")), 90));
         };
         if seen.listed_last.iter().any(|docid| docid == leg.gold.as_str()) {
             let title = self.title(leg.gold);
@@ -111,14 +111,6 @@ impl TrailModel {
 
     fn title<'a>(&'a self, docid: &'a DocId) -> &'a str {
         self.titles.get(docid).map(String::as_str).filter(|title| !title.is_empty()).unwrap_or(docid.as_str())
-    }
-
-    /// What an opened page has told.
-    fn fact(&self, question: &Question, leg: &Leg<'_>) -> String {
-        match leg.step {
-            Some((place, step)) => format!("{}: {}.", asked(question, place).trim_end_matches(['?', ' ']), step.answer),
-            None => format!("{} is read.", self.title(leg.gold)),
-        }
     }
 
     fn say(&self, thought: &str, call: Call) -> String {
@@ -198,6 +190,12 @@ fn asked(question: &Question, place: usize) -> String {
         text = text.replace(&format!("#{}", earlier + 1), &step.answer);
     }
     text.replace(">>", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What the page of a step has told.
+fn fact(question: &Question, leg: &Leg<'_>) -> Option<String> {
+    let (place, step) = leg.step?;
+    Some(format!("{}: {}.", asked(question, place).trim_end_matches(['?', ' ']), step.answer))
 }
 
 /// `Conus` of `Conus (gastropod)`.
