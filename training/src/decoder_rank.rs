@@ -1,11 +1,13 @@
-//! A decoder as a rank: what a trainer tells it becomes passes of a network, and files of a checkpoint.
+//! A decoder as a rank: what a trainer tells it becomes passes of a network, and files of a checkpoint. Of several replicas each
+//! takes some of the packs, and the first writes.
 //! It refuses to know who tells it, and other ranks but through the backend's group.
 
 use crate::checkpoint::{Checkpoint, PARTS, RankFile, RankWriter, rank_file, tensor_name};
 use crate::error::TrainingError;
-use crate::network::{Network, NetworkSettings, update};
+use crate::network::{Network, NetworkSettings, step_flops, update};
 use crate::pack::Pack;
 use crate::rank::{Rank, StepDone, Update};
+use crate::replicas::shared_out;
 use crate::shard::{Fused, Shard};
 use crate::tensor::NamedTensor;
 use legwork_kernels::Learn;
@@ -90,11 +92,24 @@ impl<B: Learn> DecoderRank<B> {
 
     fn learn(&mut self, packs: &[Pack], update: &Update) -> Result<StepDone, TrainingError> {
         let mut loss = 0.0;
-        for pack in packs {
+        for pack in self.mine(packs) {
             loss += self.network.learn(pack)?;
         }
+        let loss = self.network.sum_over_replicas(loss)?;
         let (grad_norm, updated) = self.network.update(update)?;
         Ok(StepDone { loss, grad_norm, updated })
+    }
+
+    /// The packs that this replica takes, by what they cost.
+    fn mine<'p>(&self, packs: &'p [Pack]) -> impl Iterator<Item = &'p Pack> + use<'p, B> {
+        let (replica, replicas) = self.network.replica();
+        let lengths = |pack: &Pack| pack.starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).collect::<Vec<_>>();
+        let cost = |pack: &Pack| step_flops(self.network.config(), &lengths(pack), pack.rows.len()) as u64;
+        let owners = match replicas {
+            1 => vec![0; packs.len()],
+            _ => shared_out(&packs.iter().map(cost).collect::<Vec<_>>(), replicas),
+        };
+        packs.iter().zip(owners).filter(move |(_, owner)| *owner == replica).map(|(pack, _)| pack)
     }
 
     /// Takes the files of the rank that this one was, or cuts its part anew from those of all ranks.
@@ -116,10 +131,10 @@ impl<B: Learn> DecoderRank<B> {
         let mut reader = checkpoint.reader()?;
         for (part, _) in PARTS {
             // Both layouts are of one model, so that they differ in the padding of the vocabulary only.
-            let stored: Vec<Fused> = reader.layout().each().cloned().collect();
-            let mut stored = stored.iter();
+            let stored: BTreeMap<String, Fused> =
+                reader.layout().each().map(|fused| (fused.name.clone(), fused.clone())).collect();
             self.network.write(part, |shard, fused| {
-                let wholes = reader.wholes(part, stored.next().unwrap_or(fused))?;
+                let wholes = reader.wholes(part, stored.get(&fused.name).unwrap_or(fused))?;
                 shard.cut(fused, &wholes)
             })?;
         }
@@ -143,10 +158,10 @@ impl<B: Learn + Send> Rank for DecoderRank<B> {
     fn evaluate(&mut self, packs: &[Pack]) -> Result<f64, TrainingError> {
         packs.iter().try_for_each(|pack| self.network.check(pack))?;
         let mut loss = 0.0;
-        for pack in packs {
+        for pack in self.mine(packs) {
             loss += self.network.loss(pack)?;
         }
-        Ok(loss)
+        self.network.sum_over_replicas(loss)
     }
 
     fn save(&mut self, folder: &Path) -> Result<(), TrainingError> {
@@ -156,11 +171,22 @@ impl<B: Learn + Send> Rank for DecoderRank<B> {
             .iter()
             .flat_map(|(part, _)| layout.each().map(|fused| (tensor_name(*part, fused), shard.shape(fused))))
             .collect();
-        let mut writer = RankWriter::create(&path, tensors.iter().map(|(name, shape)| (name.as_str(), *shape)))?;
+        // The first replica writes, and what it cannot write it gathers all the same: the others are not kept waiting.
+        let mut writer = match self.network.replica() {
+            (0, _) => Some(RankWriter::create(&path, tensors.iter().map(|(name, shape)| (name.as_str(), *shape)))),
+            _ => None,
+        };
         for (part, _) in PARTS {
-            self.network.read(part, |_, _, values| writer.push(values))?;
+            self.network.gather(part, |_, _, values| {
+                if let Some(Ok(out)) = &mut writer
+                    && let Err(error) = out.push(values)
+                {
+                    writer = Some(Err(error));
+                }
+                Ok(())
+            })?;
         }
-        writer.finish()
+        writer.map_or(Ok(()), |writer| writer?.finish())
     }
 
     fn restore(&mut self, folder: &Path) -> Result<(), TrainingError> {

@@ -18,6 +18,7 @@ pub mod mix;
 pub mod network;
 pub mod pack;
 pub mod rank;
+pub mod replicas;
 pub mod rows;
 pub mod sample;
 pub mod schedule;

@@ -15,6 +15,7 @@ pub(crate) mod update;
 
 use crate::error::TrainingError;
 use crate::pack::Pack;
+use crate::replicas::shared_out;
 use crate::shard::{Fused, Shard};
 use arena::Arena;
 use fit::Limits;
@@ -43,6 +44,8 @@ pub struct Network<B: Learn> {
     rope: Rope,
     layout: Tensors<Fused>,
     params: Tensors<B::Param>,
+    /// The replica that each tensor belongs to, in the layout's order: it alone has its moments, and updates it.
+    owners: Vec<usize>,
     arena: Arena<B>,
     limits: Limits,
     columns: Columns,
@@ -67,6 +70,8 @@ impl<B: Learn> Network<B> {
         let layout = Tensors::of(config, shard.padded_vocabulary());
         let params = layout
             .map(|fused| -> Result<_, TrainingError> { Ok(ops.param(shard.shape(fused), &values(&shard, fused)?)?) })?;
+        let sizes: Vec<u64> = layout.each().map(|fused| shard.shape(fused).iter().product::<usize>() as u64).collect();
+        let owners = shared_out(&sizes, ops.replicas());
         let counted = if settings.softmax_over_padding { shard.padded_vocabulary() } else { config.vocabulary };
         let columns = Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len()) };
         Ok(Self {
@@ -79,6 +84,7 @@ impl<B: Learn> Network<B> {
             shard,
             layout,
             params,
+            owners,
         })
     }
 
@@ -95,6 +101,26 @@ impl<B: Learn> Network<B> {
     /// Its learned tensors.
     pub fn layout(&self) -> &Tensors<Fused> {
         &self.layout
+    }
+
+    /// This replica of the network, and how many there are.
+    pub fn replica(&self) -> (usize, usize) {
+        (self.ops.replica(), self.ops.replicas())
+    }
+
+    /// What computes.
+    pub fn ops(&self) -> &B {
+        &self.ops
+    }
+
+    /// Sums a number over all replicas.
+    ///
+    /// # Errors
+    /// A device or a peer that failed.
+    pub fn sum_over_replicas(&self, value: f64) -> Result<f64, TrainingError> {
+        let mut values = [value];
+        self.ops.sum_over_replicas(&mut values)?;
+        Ok(values[0])
     }
 
     /// Finds what cannot be computed of a pack.
@@ -165,7 +191,28 @@ impl<B: Learn> Network<B> {
         Ok(())
     }
 
-    /// Overwrites a part of every tensor on this rank, in the layout's order.
+    /// As [`Network::read`], of each tensor from the replica that it belongs to. All replicas call it; the first is shown
+    /// everything, also after an error of `show`, which comes back last: others wait for this one meanwhile.
+    ///
+    /// # Errors
+    /// A device or a peer that failed, or the first that `show` returns.
+    pub fn gather(
+        &mut self,
+        part: Part,
+        mut show: impl FnMut(&Fused, [usize; 2], &[f32]) -> Result<(), TrainingError>,
+    ) -> Result<(), TrainingError> {
+        let (mut values, mut shown) = (Vec::new(), Ok(()));
+        let is_first = self.ops.replica() == 0;
+        for ((fused, param), owner) in self.layout.each().zip(self.params.each_mut()).zip(&self.owners) {
+            self.ops.read_owned(param, part, *owner, &mut values)?;
+            if is_first && shown.is_ok() {
+                shown = show(fused, self.ops.param_shape(param), &values);
+            }
+        }
+        shown
+    }
+
+    /// Overwrites a part of every tensor on this rank, in the layout's order; of moments those that belong to this replica.
     ///
     /// # Errors
     /// A device that failed, or what `values` returns.
@@ -174,8 +221,12 @@ impl<B: Learn> Network<B> {
         part: Part,
         mut values: impl FnMut(&Shard, &Fused) -> Result<Vec<f32>, TrainingError>,
     ) -> Result<(), TrainingError> {
-        for (fused, param) in self.layout.each().zip(self.params.each_mut()) {
-            self.ops.write_param(param, part, &values(&self.shard, fused)?)?;
+        let replica = self.ops.replica();
+        let is_mine = |owner: usize| owner == replica || !matches!(part, Part::FirstMoment | Part::SecondMoment);
+        for ((fused, param), owner) in self.layout.each().zip(self.params.each_mut()).zip(&self.owners) {
+            if is_mine(*owner) {
+                self.ops.write_param(param, part, &values(&self.shard, fused)?)?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! What one rank of a tensor-parallel group does when it is told: a step, an evaluation, its part of a checkpoint. Ranks of a
-//! group are told the same and meet in the collectives within.
+//! group, and of all replicas of it, are told the same and meet in the collectives within.
 //! It refuses to know who tells it, and the order of steps.
 
 use crate::error::TrainingError;

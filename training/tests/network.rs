@@ -1,4 +1,4 @@
-//! The network that learns: its gradients against candle's and finite differences, tensor-parallel ranks against one, a loss
+//! The network that learns: its gradients against candle's and finite differences, tensor-parallel ranks and replicas against one, a loss
 //! curve against torch's, and runs that are taken up again from disk.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test; clippy knows tests only by their attribute")]
 
@@ -16,6 +16,8 @@ mod emulated;
 mod parallel;
 #[path = "network/reference.rs"]
 mod reference;
+#[path = "network/replicas.rs"]
+mod replicas;
 #[path = "network/resume.rs"]
 mod resume;
 #[path = "network/tiny.rs"]

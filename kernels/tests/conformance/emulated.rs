@@ -9,11 +9,11 @@
 
 use half::bf16;
 use legwork_kernels::cpu::group::Reduce;
-use legwork_kernels::cuda::driver::{Arg, Combine, Driver, GradientOf, GradientProduct, Product, Shape};
+use legwork_kernels::cuda::driver::{Arg, Combine, Driver, GradientOf, GradientProduct, Owned, Product, Shape};
 use legwork_kernels::cuda::source::{PRELUDE, Unit};
 use legwork_kernels::{Member, OpsError};
 use libloading::{Library, Symbol};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -36,6 +36,9 @@ const MULTIPROCESSORS: u32 = 3;
 pub(crate) struct Emulated {
     recording: RefCell<Option<Vec<Started>>>,
     member: Option<Member>,
+    replica: Option<Member>,
+    waits: Cell<usize>,
+    launches: Cell<usize>,
 }
 
 /// Something that was started.
@@ -74,6 +77,18 @@ impl Emulated {
         Self { member: Some(member), ..self }
     }
 
+    /// The same as one of several replicas, which are threads.
+    #[allow(dead_code, reason = "only some of the tests over it have replicas")]
+    pub(crate) fn with_replica(self, member: Member) -> Self {
+        Self { replica: Some(member), ..self }
+    }
+
+    /// How often somebody waited for it, and how many kernels it was given, since this was last asked.
+    #[allow(dead_code, reason = "only some of the tests over it count")]
+    pub(crate) fn counted(&self) -> (usize, usize) {
+        (self.waits.take(), self.launches.take())
+    }
+
     /// Combines values of memory with those of the other ranks, by way of doubles.
     ///
     /// # Safety
@@ -82,9 +97,23 @@ impl Emulated {
         &self,
         reduce: Reduce,
         (address, count): (u64, usize),
+        ways: Ways<T>,
+    ) -> Result<(), OpsError> {
+        // SAFETY: the caller's duty.
+        unsafe { Self::combine_of(self.member.as_ref(), reduce, (address, count), ways) }
+    }
+
+    /// The same among the members of a group.
+    ///
+    /// # Safety
+    /// As [`Emulated::combine`].
+    unsafe fn combine_of<T: Copy>(
+        member: Option<&Member>,
+        reduce: Reduce,
+        (address, count): (u64, usize),
         (widen, narrow): Ways<T>,
     ) -> Result<(), OpsError> {
-        let Some(member) = &self.member else { return Ok(()) };
+        let Some(member) = member else { return Ok(()) };
         // SAFETY: the caller's duty.
         let values = unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) };
         let mut wide: Vec<f64> = values.iter().map(|value| widen(*value)).collect();
@@ -214,6 +243,7 @@ impl Driver for Emulated {
 
     fn download(&self, memory: &Piece, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
         self.refuse_in_recording("a copy")?;
+        self.waits.set(self.waits.get() + 1);
         bytes.copy_from_slice(&memory.as_bytes()[..memory.bytes][at..at + bytes.len()]);
         Ok(())
     }
@@ -229,6 +259,7 @@ impl Driver for Emulated {
             started.push(Started::Launch(kernel.clone(), shape, args.to_vec()));
             return Ok(());
         }
+        self.launches.set(self.launches.get() + 1);
         type Entry = unsafe extern "C" fn(*const u32, u32, *const u32, *mut *mut c_void) -> i32;
         assert!(
             shape.shared_bytes <= kernel.shared_bytes.max(48 << 10),
@@ -315,6 +346,56 @@ impl Driver for Emulated {
                 }
             }
         }
+    }
+
+    fn replicas(&self) -> usize {
+        self.replica.as_ref().map_or(1, Member::ranks)
+    }
+
+    fn replica(&self) -> usize {
+        self.replica.as_ref().map_or(0, Member::rank)
+    }
+
+    unsafe fn sum_over_replicas(&self, address: u64, count: usize) -> Result<(), OpsError> {
+        let ways: Ways<f64> = (|value| value, |value| value);
+        // SAFETY: the caller's duty.
+        unsafe { Self::combine_of(self.replica.as_ref(), Reduce::Sum, (address, count), ways) }
+    }
+
+    /// As NCCL: what others than the owner have stays as it was.
+    unsafe fn reduce_to_owners(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        for piece in pieces {
+            // SAFETY: the caller's duty.
+            let values = unsafe { std::slice::from_raw_parts_mut(piece.address as *mut f32, piece.count) };
+            let mut sums = values.to_vec();
+            let at = sums.as_mut_ptr() as u64;
+            // SAFETY: a copy of as many values.
+            unsafe {
+                let ways: Ways<f32> = (f64::from, |value| value as f32);
+                Self::combine_of(self.replica.as_ref(), Reduce::Sum, (at, piece.count), ways)?;
+            }
+            if piece.owner == self.replica() {
+                values.copy_from_slice(&sums);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn spread_from_owners(&self, pieces: &[Owned]) -> Result<(), OpsError> {
+        let ways: Ways<u8> = (f64::from, |value| value as u8);
+        // SAFETY: the caller's duty.
+        pieces.iter().try_for_each(|piece| unsafe {
+            Self::combine_of(self.replica.as_ref(), Reduce::Of(piece.owner), (piece.address, piece.count), ways)
+        })
+    }
+
+    unsafe fn pass_to_first(&self, piece: &Owned) -> Result<(), OpsError> {
+        let mut scratch = vec![0_u8; piece.count];
+        let takes_part = [0, piece.owner].contains(&self.replica());
+        let at = if takes_part { piece.address } else { scratch.as_mut_ptr() as u64 };
+        let ways: Ways<u8> = (f64::from, |value| value as u8);
+        // SAFETY: the caller's duty, or room of as many bytes.
+        unsafe { Self::combine_of(self.replica.as_ref(), Reduce::Of(piece.owner), (at, piece.count), ways) }
     }
 
     unsafe fn gradient_product(&self, p: &GradientProduct) -> Result<(), OpsError> {

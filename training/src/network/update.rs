@@ -11,7 +11,8 @@ use legwork_kernels::{AdamW, Learn};
 const NORM_EPS: f64 = 1e-6;
 
 impl<B: Learn> Network<B> {
-    /// Sums the gradients of which each rank has a part. It is called once, when the gradients of all packs are there.
+    /// Sums the gradients of which each rank has a part, then those of all replicas, each where its tensor belongs to. It is called
+    /// once, when the gradients of all packs are there.
     ///
     /// # Errors
     /// A device or a peer that failed.
@@ -23,26 +24,32 @@ impl<B: Learn> Network<B> {
                 }
             }
         }
+        if self.ops.replicas() > 1 {
+            self.ops.reduce_gradients(&mut self.params.each_mut().zip(self.owners.iter().copied()))?;
+        }
         Ok(())
     }
 
     /// The norm of all gradients of all ranks, after [`Network::sum_gradients`]: of a tensor that lies in parts each part
-    /// counts, of one that all have only the first rank's. The same number on all ranks.
+    /// counts, of one that all have only the first rank's; of replicas the one that a tensor belongs to. The same number on all.
     ///
     /// # Errors
     /// A device or a peer that failed.
     pub fn gradient_norm(&mut self) -> Result<f64, TrainingError> {
         let first = self.ops.rank() == 0;
         let counts = |cut: Cut| first || matches!(cut, Cut::Outputs | Cut::Inputs);
-        let counted = self.layout.each().zip(self.params.each()).filter(|(fused, _)| counts(fused.cut));
-        let mut squares = [self.ops.gradient_squares(&mut counted.map(|(_, param)| param))?];
+        let replica = self.ops.replica();
+        let each = self.layout.each().zip(self.params.each()).zip(&self.owners);
+        let counted = each.filter(|((fused, _), owner)| counts(fused.cut) && **owner == replica);
+        let mut squares = [self.ops.gradient_squares(&mut counted.map(|((_, param), _)| param))?];
         if self.ops.ranks() > 1 {
             self.ops.all_reduce_host(&mut squares)?;
         }
+        self.ops.sum_over_replicas(&mut squares)?;
         Ok(squares[0].sqrt())
     }
 
-    /// Clips by the global norm and updates, or sets the gradients to 0 if they are no numbers. Gives the norm before
+    /// Clips by the global norm and updates, each tensor where it belongs to, or sets the gradients to 0 if they are no numbers. Gives the norm before
     /// clipping and whether the update was made.
     ///
     /// # Errors
@@ -58,8 +65,16 @@ impl<B: Learn> Network<B> {
         let scale = (clip / (norm + NORM_EPS)).min(1.0);
         let step = AdamW { rate, beta1, beta2, eps, decay, step, scale };
         let decay_of = |fused: &Fused| if fused.is_vector { 0.0 } else { decay };
-        let mut each = self.layout.each().zip(self.params.each_mut()).map(|(fused, param)| (param, decay_of(fused)));
-        self.ops.adamw_each(&mut each, &step)?;
+        let replica = self.ops.replica();
+        let each = self.layout.each().zip(self.params.each_mut()).zip(&self.owners);
+        let (mine, others): (Vec<_>, Vec<_>) = each.partition(|(_, owner)| **owner == replica);
+        self.ops.adamw_each(&mut mine.into_iter().map(|((fused, param), _)| (param, decay_of(fused))), &step)?;
+        for ((_, param), _) in others {
+            self.ops.zero_gradient(param)?;
+        }
+        if self.ops.replicas() > 1 {
+            self.ops.spread_values(&mut self.params.each_mut().zip(self.owners.iter().copied()))?;
+        }
         Ok((norm, true))
     }
 

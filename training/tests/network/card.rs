@@ -166,3 +166,52 @@ fn emulated_ranks_of_a_network_have_the_gradients_of_the_processors() {
     assert!((loss - expected_loss).abs() <= LOSS * expected_loss, "{loss}, expected {expected_loss}");
     assert!((norm - expected_norm).abs() <= GRADIENT * expected_norm, "{norm}, expected {expected_norm}");
 }
+
+/// Steps of emulated cards that are replicas, beside one alone; how often somebody waits for a card in a step, and how many kernels
+/// it is given.
+#[test]
+fn emulated_cards_that_are_replicas_learn_what_one_learns() {
+    if Emulated::find().is_none() {
+        println!("skipped: there is no C++ compiler here that is called c++");
+        return;
+    }
+    let config = qwen3();
+    let packs = packs(&rows(config.vocabulary, &[9, 14, 20, 30], 17), 1, Normalisation::Token);
+    let (config, packs) = (&config, &packs);
+    let run = |driver: Emulated| {
+        let mut rank = rank(Card::new(driver).unwrap(), config);
+        let done: Vec<_> = (1..=2).map(|step| rank.step(packs, &tiny::update(step)).unwrap()).collect();
+        rank.network().ops().driver().counted();
+        rank.step(packs, &tiny::update(3)).unwrap();
+        let counted = rank.network().ops().driver().counted();
+        let held_out = rank.evaluate(packs).unwrap();
+        let mut moments = Vec::new();
+        let gather = |_: &_, _, values: &[f32]| {
+            moments.push(values.to_vec());
+            Ok(())
+        };
+        rank.network_mut().gather(Part::SecondMoment, gather).unwrap();
+        (done, held_out, moments, counted)
+    };
+    let (done, held_out, moments, (waits, launches)) = run(Emulated::find().unwrap());
+    println!("a step of {} packs: {waits} waits, {launches} launches", packs.len());
+    // One a pack for its loss, and one for the norm.
+    assert_eq!(waits, packs.len() + 1);
+    let replicas: Vec<_> = std::thread::scope(|scope| {
+        let start = |member| scope.spawn(move || run(Emulated::find().unwrap().with_replica(member)));
+        let threads: Vec<_> = Group::of(2).into_iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((&replicas[0].0, replicas[0].1), (&replicas[1].0, replicas[1].1), "both say the same");
+    for (got, expected) in replicas[0].0.iter().zip(&done) {
+        assert!((got.loss - expected.loss).abs() <= LOSS * expected.loss, "{got:?}, expected {expected:?}");
+        assert!((got.grad_norm - expected.grad_norm).abs() <= 1e-2 * expected.grad_norm, "{got:?}, {expected:?}");
+    }
+    assert!((replicas[0].1 - held_out).abs() <= LOSS_AFTER * held_out);
+    assert!(replicas[1].2.is_empty() && replicas[0].2.len() == moments.len());
+    for (got, expected) in replicas[0].2.iter().zip(&moments) {
+        let most = expected.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+        let off = got.iter().zip(expected).fold(0.0_f32, |off, (l, r)| off.max((l - r).abs()));
+        assert!(off <= 0.1 * most, "off by {off} of {most}");
+    }
+}

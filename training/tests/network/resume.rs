@@ -17,7 +17,7 @@ const RESUMES: usize = 20;
 const PARTS: [Part; 3] = [Part::Value, Part::FirstMoment, Part::SecondMoment];
 
 /// The `config.json` of the tiny models; `shape` has no flag that these families of Hugging Face cannot say.
-fn model(shape: &DecoderConfig) -> Map<String, Value> {
+pub(crate) fn model(shape: &DecoderConfig) -> Map<String, Value> {
     let Value::Object(model) = json!({
         "model_type": "qwen3", "hidden_size": shape.hidden, "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim,
@@ -45,7 +45,7 @@ fn save(root: &Path, step: u64, rank: &mut DecoderRank<Cpu>) -> PathBuf {
     checkpoint::commit(&partial, facts).unwrap()
 }
 
-fn all(rank: &DecoderRank<Cpu>) -> Vec<Vec<f32>> {
+pub(crate) fn all_of(rank: &DecoderRank<Cpu>) -> Vec<Vec<f32>> {
     PARTS.iter().flat_map(|part| tiny::read(rank, *part)).collect()
 }
 
@@ -58,7 +58,7 @@ fn runs_taken_up_after_any_step_end_with_the_same_bits() {
         advance(&mut undisturbed, step..=step);
         saved.push(save(root.path(), step, &mut undisturbed));
     }
-    let expected = all(&undisturbed);
+    let expected = all_of(&undisturbed);
     let mut dice = Dice(41);
     for _ in 0..RESUMES {
         let step = dice.below(STEPS + 1);
@@ -67,7 +67,7 @@ fn runs_taken_up_after_any_step_end_with_the_same_bits() {
         resumed.network_mut().learn(&slot(1)[0]).unwrap();
         resumed.restore(&saved[step as usize]).unwrap();
         advance(&mut resumed, step + 1..=STEPS);
-        assert!(all(&resumed) == expected, "taken up after step {step}");
+        assert!(all_of(&resumed) == expected, "taken up after step {step}");
     }
 }
 
@@ -91,7 +91,7 @@ fn a_run_whose_last_checkpoint_is_torn_goes_on_from_the_one_before_to_the_same_b
     assert!(resumed.restore(latest.damaged[0].0.as_path()).is_err());
     resumed.restore(found.folder()).unwrap();
     advance(&mut resumed, found.state().step + 1..=STEPS);
-    assert!(all(&resumed) == all(&undisturbed));
+    assert!(all_of(&resumed) == all_of(&undisturbed));
 }
 
 /// A file that takes nothing, as a disk that is full.
