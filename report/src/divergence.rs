@@ -1,4 +1,4 @@
-//! Where two runs of one model part: the first token that a conversation has in one run only, how near the two likeliest tokens
+//! Where two runs of one model part: the first token that a conversation has in one run only, how near to each other the two tokens
 //! were there, and how far the two runs' probabilities are apart where they still agree. It knows token ids and logarithms of
 //! probabilities; it refuses to know what computed them.
 
@@ -59,15 +59,23 @@ pub enum Parting {
     Unknown,
 }
 
-/// The two likeliest tokens where two conversations part, by a model of reference.
+/// What a model of reference gives the tokens drawn where two conversations part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Margin {
-    /// The likeliest.
-    pub first: Token,
-    /// The next.
-    pub second: Token,
-    /// How much likelier the first is, in nats.
-    pub nats: Finite,
+    /// Its likeliest token.
+    pub likeliest: Token,
+    /// How much less likely the first run's token is, in nats; none if there is no such token or it is not among those asked for.
+    pub before: Option<Finite>,
+    /// How much less likely the second run's token is, in nats.
+    pub after: Option<Finite>,
+}
+
+impl Margin {
+    /// How far the less likely one of the two is behind the likeliest, in nats.
+    pub fn nats(&self) -> Option<Finite> {
+        let (before, after) = (self.before?, self.after?);
+        Some(if before >= after { before } else { after })
+    }
 }
 
 /// An episode whose conversations part.
@@ -85,20 +93,14 @@ pub struct Divergence {
     pub turn: u32,
     /// How.
     pub parting: Parting,
-    /// How near the two likeliest tokens were, where a model was asked.
+    /// What a model of reference says, where one was asked.
     pub margin: Option<Margin>,
 }
 
 impl Divergence {
-    /// Whether the two likeliest tokens were no further apart than `tie_nats`, and both runs drew one of the two.
+    /// Whether both tokens were as good as the likeliest: no further behind it than `tie_nats`.
     pub fn is_tie(&self, tie_nats: Finite) -> bool {
-        let (Some(margin), Parting::Token { before: Some(before), after: Some(after), .. }) =
-            (&self.margin, &self.parting)
-        else {
-            return false;
-        };
-        let is_of_two = |token: &Token| [margin.first.id, margin.second.id].contains(&token.id);
-        margin.nats <= tie_nats && is_of_two(before) && is_of_two(after)
+        self.margin.as_ref().and_then(Margin::nats).is_some_and(|nats| nats <= tie_nats)
     }
 }
 
@@ -251,23 +253,26 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_is_between_the_two_likeliest_and_near() {
-        let token = |id| Token { id, text: None, logprob: None };
-        let parting = |after| Parting::Token { place: 0, before: Some(token(1)), after: Some(token(after)) };
+    fn a_tie_is_between_two_tokens_that_are_both_as_good_as_the_likeliest() {
         let nats = |nats| Finite::new(nats).unwrap();
-        let margin = Margin { first: token(1), second: token(2), nats: nats(0.01) };
-        let divergence = |after| Divergence {
+        let divergence = |before: Option<f64>, after: Option<f64>| Divergence {
             key: EpisodeKey { round: 0, question: QuestionId::from("q") },
             before: None,
             after: None,
             scope: Scope::Worker(0),
             turn: 0,
-            parting: parting(after),
-            margin: Some(margin.clone()),
+            parting: Parting::Ended,
+            margin: Some(Margin {
+                likeliest: Token { id: 1, text: None, logprob: None },
+                before: before.map(nats),
+                after: after.map(nats),
+            }),
         };
-        assert!(divergence(2).is_tie(nats(0.01)));
-        assert!(!divergence(2).is_tie(nats(0.009)));
-        assert!(!divergence(3).is_tie(nats(1.0)), "the third likeliest was drawn");
+        assert!(divergence(Some(0.0), Some(0.01)).is_tie(nats(0.01)));
+        assert!(divergence(Some(0.02), Some(0.01)).is_tie(nats(0.02)), "neither need be the likeliest");
+        assert!(!divergence(Some(0.0), Some(0.01)).is_tie(nats(0.009)));
+        assert!(!divergence(Some(0.0), None).is_tie(nats(9.0)), "the other token is too unlikely to be listed");
+        assert!(!Divergence { margin: None, ..divergence(None, None) }.is_tie(nats(9.0)));
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 --tokens shows where the conversations of one model part, in two runs that differ by the device, say, or by how much runs at once.
 Where both draw greedily (worker.temperature = 0), a token may differ only if the model was of two minds there: --model asks it
-again on the processor, and shows its two likeliest tokens.")]
+again on the processor, and shows how far the tokens that were drawn are behind its likeliest.")]
 pub struct CompareArgs {
     /// The run before.
     before: PathBuf,
@@ -41,7 +41,7 @@ pub struct CompareArgs {
     /// The runs' model in this process, asked again on the processor where they part.
     #[arg(long, value_name = "PATH", requires = "tokens")]
     model: Option<PathBuf>,
-    /// Up to how many nats between the two likeliest tokens a parting is a tie. Else twice the largest distance of
+    /// Up to how many nats behind the likeliest token both tokens make a parting a tie. Else twice the largest distance of
     /// probabilities where the two runs agree.
     #[arg(long, value_name = "NATS", requires = "tokens", value_parser = nats)]
     tie: Option<Finite>,

@@ -1,7 +1,7 @@
 //! The report of two runs' tokens: where each conversation parts, and whether the model was of two minds there.
 
 use super::{Block, Document, Fact, Section, Table, plural, provenance_section};
-use crate::divergence::{Divergence, Divergences, Margin, Parting, Token};
+use crate::divergence::{Divergence, Divergences, Parting, Token};
 use crate::number::{Finite, UNDEFINED, count};
 use crate::provenance::Provenance;
 use legwork_protocol::outcome::Outcome;
@@ -45,7 +45,8 @@ fn facts(found: &Divergences) -> Vec<Fact> {
     ];
     if let (Some(tie), true) = (found.tie_nats, found.partings.iter().any(|parting| parting.margin.is_some())) {
         let of = found.partings.iter().filter(|parting| parting.margin.is_some()).count() as u64;
-        let detail = format!("of {} asked again: the two likeliest at most {} nats apart", count(of), nats(Some(tie)));
+        let detail =
+            format!("of {} asked again: both tokens at most {} nats behind the likeliest", count(of), nats(Some(tie)));
         facts.push(Fact::new("Ties", count(found.ties()), detail));
     }
     if found.left_out > 0 {
@@ -55,24 +56,13 @@ fn facts(found: &Divergences) -> Vec<Fact> {
 }
 
 fn partings(found: &Divergences) -> Section {
-    let mut table = Table::new([
-        "Episode",
-        "Outcome",
-        "Machine",
-        "#Turn",
-        "#Token",
-        "Before",
-        "After",
-        "Likeliest",
-        "Next",
-        "#Nats",
-        "",
-    ]);
+    let mut table =
+        Table::new(["Episode", "Outcome", "Machine", "#Turn", "#Token", "Before", "After", "Likeliest", "#Behind", ""]);
     for parting in &found.partings {
         table.row(false, row(parting, found.tie_nats));
     }
-    let note = "Turn and token count from 0; a token is shown with the logarithm of its probability. Likeliest and next are those \
-                of the model that was asked again, and the nats are how far they are apart.";
+    let note = "Turn and token count from 0; a token is shown with the logarithm of its probability in its run. The likeliest is that \
+                of the model that was asked again, and behind it, in nats, is the less likely one of the two that were drawn.";
     let mut blocks = vec![Block::Table(table), Block::Note(note.to_owned())];
     if found.partings.is_empty() {
         blocks = vec![Block::Note("No conversation parts.".to_owned())];
@@ -89,8 +79,6 @@ fn row(parting: &Divergence, tie: Option<Finite>) -> Vec<String> {
         Parting::Ended => (UNDEFINED.to_owned(), "one asked no more".to_owned(), String::new()),
         Parting::Unknown => (UNDEFINED.to_owned(), "no ids".to_owned(), String::new()),
     };
-    let of =
-        |pick: fn(&Margin) -> &Token| parting.margin.as_ref().map(|margin| token(pick(margin))).unwrap_or_default();
     let verdict = match (&parting.margin, tie) {
         (Some(_), Some(tie)) if parting.is_tie(tie) => "tie",
         (Some(_), Some(_)) => "no tie",
@@ -104,9 +92,8 @@ fn row(parting: &Divergence, tie: Option<Finite>) -> Vec<String> {
         place,
         before,
         after,
-        of(|margin| &margin.first),
-        of(|margin| &margin.second),
-        parting.margin.as_ref().map(|margin| nats(Some(margin.nats))).unwrap_or_default(),
+        parting.margin.as_ref().map(|margin| token(&margin.likeliest)).unwrap_or_default(),
+        parting.margin.as_ref().map(|margin| nats(margin.nats())).unwrap_or_default(),
         verdict.to_owned(),
     ]
 }

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Tokens that a model is asked for where conversations part.
-const LIKELIEST: u8 = 2;
+/// Tokens that a model is asked for where conversations part: as many as an engine gives.
+const LIKELIEST: u8 = legwork_engine::LOGPROBS_MAX;
 
 /// An episode that parts, and what its model had read there.
 struct Parted {
@@ -142,8 +142,9 @@ fn ask_again(path: &Path, runs: [&OpenRun; 2], parted: &mut [Parted]) -> Result<
         let model = LocalModel::open(path, for_machine(LocalSettings::default()), Clock::system())?;
         is_of_runs(&model, runs)?;
         for parted in parted.iter_mut().filter(|parted| !parted.read.is_empty()) {
-            parted.divergence.margin = Some(margin(&model, std::mem::take(&mut parted.read)).await?);
+            let top = likeliest(&model, std::mem::take(&mut parted.read)).await?;
             if let Parting::Token { before, after, .. } = &mut parted.divergence.parting {
+                parted.divergence.margin = Some(margin(&model, &top, [before.as_ref(), after.as_ref()])?);
                 [before, after].into_iter().flatten().for_each(|token| spell(&model, token));
             }
         }
@@ -166,7 +167,8 @@ fn is_of_runs(model: &LocalModel, runs: [&OpenRun; 2]) -> Result<(), VerbError> 
     Ok(())
 }
 
-async fn margin(model: &Arc<LocalModel>, read: Vec<u32>) -> Result<Margin, VerbError> {
+/// The likeliest next tokens behind what was read, best first.
+async fn likeliest(model: &Arc<LocalModel>, read: Vec<u32>) -> Result<Vec<(u32, f32)>, VerbError> {
     let sampling = Sampling { max_new: 1, temperature: 0.0, logprobs: Some(LIKELIEST), ..Sampling::default() };
     let mut answering = model.begin(read, sampling, None, None)?;
     let mut top = Vec::new();
@@ -174,24 +176,25 @@ async fn margin(model: &Arc<LocalModel>, read: Vec<u32>) -> Result<Margin, VerbE
         match answering.next().await {
             Some(Heard::Tokens { tokens, .. }) => top.extend(tokens.into_iter().flat_map(|drawn| drawn.top)),
             Some(Heard::Done { reason: Reason::Failed(why), .. }) => return Err(why.into()),
-            Some(Heard::Done { .. }) => break,
+            Some(Heard::Done { .. }) => return Ok(top),
             Some(Heard::Refused(refusal)) => return Err(refusal.into()),
             None => {
-                return Err(model.health().err().unwrap_or_else(|| "the engine ended without a word".to_owned()).into());
+                let why = model.health().err().unwrap_or_else(|| "the engine ended without a word".to_owned());
+                return Err(why.into());
             }
         }
     }
-    let [(first, of_first), (second, of_second)] = top[..] else {
-        return Err(format!("expected the {LIKELIEST} likeliest tokens, got {}", top.len()).into());
+}
+
+fn margin(model: &LocalModel, top: &[(u32, f32)], drawn: [Option<&Token>; 2]) -> Result<Margin, VerbError> {
+    let (best, of_best) = *top.first().ok_or("the model that was asked again names no likeliest token")?;
+    let behind = |token: Option<&Token>| {
+        let (_, logprob) = top.iter().find(|(id, _)| token.is_some_and(|token| token.id == *id))?;
+        Finite::new(f64::from(of_best) - f64::from(*logprob))
     };
-    let token = |id, logprob: f32| {
-        let mut token = Token { id, text: None, logprob: Finite::new(f64::from(logprob)) };
-        spell(model, &mut token);
-        token
-    };
-    let nats =
-        Finite::new(f64::from(of_first) - f64::from(of_second)).ok_or("the model's probabilities are no numbers")?;
-    Ok(Margin { first: token(first, of_first), second: token(second, of_second), nats })
+    let mut likeliest = Token { id: best, text: None, logprob: Finite::new(f64::from(of_best)) };
+    spell(model, &mut likeliest);
+    Ok(Margin { likeliest, before: behind(drawn[0]), after: behind(drawn[1]) })
 }
 
 fn spell(model: &LocalModel, token: &mut Token) {
