@@ -21,6 +21,7 @@ mod memory;
 mod nvidia;
 mod pinned;
 pub mod plan;
+mod profiled;
 mod recorded;
 mod sampler;
 pub mod source;
@@ -33,6 +34,7 @@ pub use learn::{CardParam, CardSums};
 pub use measure::Ceilings;
 pub use memory::{CardCache, CardMatrix, CardRows, CardVector};
 pub use nvidia::Nvidia;
+pub use profiled::{Profiled, Spent};
 pub use recorded::Recordings;
 
 /// A card of NVIDIA as a backend.

@@ -7,6 +7,9 @@ mod backward;
 #[cfg(feature = "cuda")]
 #[path = "network/card.rs"]
 mod card;
+#[cfg(feature = "cuda")]
+#[path = "network/card_curve.rs"]
+mod card_curve;
 #[path = "network/curve.rs"]
 mod curve;
 #[cfg(feature = "cuda")]

@@ -6,6 +6,8 @@ use super::places::RankPlaces;
 use super::ranks::{MakeGroup, MakeRank};
 use super::shelf::{KeptCheckpoint, KeptState, Shelf};
 use crate::local::Place;
+#[cfg(feature = "cuda")]
+use legwork_kernels::cuda::{GroupName, Seat};
 use legwork_kernels::{Cpu, Group, Learn, Member, OpsError};
 use legwork_model::ModelFiles;
 use legwork_training::TrainingError;
@@ -23,16 +25,25 @@ pub fn decoder_group(model: &Path, places: RankPlaces, settings: NetworkSettings
     let making = Arc::new(Making { model: model.to_path_buf(), places, settings, made: AtomicU64::new(0) });
     Arc::new(move || {
         let is_first = making.made.fetch_add(1, Ordering::Relaxed) == 0;
-        let members = Group::of(making.places.each().len());
-        let maker = |(member, place): (Member, &Place)| -> MakeRank {
+        let seats = making.seats()?;
+        let maker = |(seats, place): (Seats, &Place)| -> MakeRank {
             let (making, place) = (Arc::clone(&making), *place);
             Box::new(move || match place {
-                Place::Processor => making.rank(Cpu::new().with_member(member)),
-                Place::Card(number) => making.on_card(number, is_first, member),
+                Place::Processor => making.rank(Cpu::new().with_member(seats.rank).with_replica(seats.replica)),
+                Place::Card(number) => making.on_card(number, is_first, seats),
             })
         };
-        Ok(members.into_iter().zip(making.places.each()).map(maker).collect())
+        Ok(seats.into_iter().zip(making.places.each()).map(maker).collect())
     })
+}
+
+/// Where a rank meets those among which the model is cut, and its replicas.
+struct Seats {
+    rank: Member,
+    replica: Member,
+    /// The names by which cards find each other, of groups of more than one.
+    #[cfg(feature = "cuda")]
+    names: [Option<GroupName>; 2],
 }
 
 /// What ranks are made of.
@@ -56,10 +67,49 @@ impl Making {
         Ok(Box::new(DecoderRank::open(ops, &config, &mut files.weights, self.settings)?))
     }
 
+    /// Those of all ranks, in the order of their places.
+    fn seats(&self) -> Result<Vec<Seats>, TrainingError> {
+        let (tp, dp) = (self.places.tp(), self.places.dp());
+        let mut of_replicas: Vec<_> = (0..tp).map(|_| Group::of(dp).into_iter()).collect();
+        let mut seats = Vec::with_capacity(tp * dp);
+        for _ in 0..dp {
+            for (rank, of_replicas) in Group::of(tp).into_iter().zip(&mut of_replicas) {
+                let replica = of_replicas.next().expect("a group has a member for each replica");
+                seats.push(Seats {
+                    rank,
+                    replica,
+                    #[cfg(feature = "cuda")]
+                    names: [None; 2],
+                });
+            }
+        }
+        #[cfg(feature = "cuda")]
+        {
+            let (of_ranks, of_replicas) = (self.names(dp, tp)?, self.names(tp, dp)?);
+            seats.iter_mut().enumerate().for_each(|(at, seat)| seat.names = [of_ranks[at / tp], of_replicas[at % tp]]);
+        }
+        Ok(seats)
+    }
+
+    /// Names of so many groups of cards; one alone, and the processor, needs none.
     #[cfg(feature = "cuda")]
-    fn on_card(&self, number: usize, is_first: bool, _member: Member) -> Result<Box<dyn Rank>, TrainingError> {
-        let made = legwork_kernels::Cuda::open(number, self.places.kernels()).map_err(TrainingError::from);
-        made.and_then(|card| self.rank(card)).map_err(|error| match is_first {
+    fn names(&self, groups: usize, ranks: usize) -> Result<Vec<Option<GroupName>>, TrainingError> {
+        if ranks == 1 || matches!(self.places.each(), [Place::Processor, ..]) {
+            return Ok(vec![None; groups]);
+        }
+        (0..groups).map(|_| Ok(Some(GroupName::new().map_err(OpsError::from)?))).collect()
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(&self, number: usize, is_first: bool, seats: Seats) -> Result<Box<dyn Rank>, TrainingError> {
+        let [of_rank, of_replica] = seats.names;
+        let seat = |name: Option<GroupName>, member: Member| {
+            let (rank, ranks) = (member.rank(), member.ranks());
+            name.map(|name| Seat { name, rank, ranks, meeting: Some(member) })
+        };
+        let (rank, replica) = (seat(of_rank, seats.rank), seat(of_replica, seats.replica));
+        let made = legwork_kernels::Cuda::open_seated(number, self.places.kernels(), rank, replica);
+        made.map_err(TrainingError::from).and_then(|card| self.rank(card)).map_err(|error| match is_first {
             true => error,
             // The driver serves no process whose card has failed, whatever is given back.
             false => OpsError::Device(format!(
@@ -71,7 +121,7 @@ impl Making {
     }
 
     #[cfg(not(feature = "cuda"))]
-    fn on_card(&self, number: usize, _is_first: bool, _member: Member) -> Result<Box<dyn Rank>, TrainingError> {
+    fn on_card(&self, number: usize, _is_first: bool, _seats: Seats) -> Result<Box<dyn Rank>, TrainingError> {
         Err(OpsError::Device(format!("card {number} is of no use to a program that was built without cards")).into())
     }
 }

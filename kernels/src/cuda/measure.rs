@@ -42,6 +42,22 @@ impl Nvidia {
         }
     }
 
+    /// Seconds that the card takes for what `run` starts, once; what was started before is waited for first.
+    ///
+    /// # Errors
+    /// What `run` fails with, or a card that failed.
+    pub fn seconds_once(&self, run: impl FnOnce() -> Result<(), OpsError>) -> Result<f64, OpsError> {
+        let failed = |error: cudarc::driver::DriverError| CardError::call("timing")(&error);
+        let (context, stream) = self.parts();
+        let event = || context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed);
+        let (begin, end) = (event()?, event()?);
+        begin.record(stream).map_err(failed)?;
+        run()?;
+        end.record(stream).map_err(failed)?;
+        end.synchronize().map_err(failed)?;
+        Ok(f64::from(begin.elapsed_ms(&end).map_err(failed)?) / 1_000.0)
+    }
+
     /// The same, as it is started.
     fn timed(&self, rounds: usize, run: &mut dyn FnMut() -> Result<(), OpsError>) -> Result<f64, OpsError> {
         let failed = |error: cudarc::driver::DriverError| CardError::call("timing")(&error);

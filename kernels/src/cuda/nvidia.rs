@@ -215,6 +215,15 @@ impl Nvidia {
         Ok(())
     }
 
+    /// Waits for all that was started, no longer than a step may take.
+    ///
+    /// # Errors
+    /// A card that failed, or that hangs.
+    pub fn wait_for_all(&self) -> Result<(), OpsError> {
+        self.bind()?;
+        Ok(self.wait()?)
+    }
+
     /// Makes the card fail, as a faulty kernel would: whoever uses it next hears of it, and it is lost to this process for good.
     /// For showing that those whose model is in a process of its own get over that.
     ///

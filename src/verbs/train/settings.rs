@@ -87,6 +87,9 @@ pub(super) struct TrainFlags {
     /// Ranks among which the model is cut [default: 1].
     #[arg(long)]
     tp: Option<usize>,
+    /// Replicas of the model, each of which takes some of a slot's packs [default: 1].
+    #[arg(long)]
+    dp: Option<usize>,
     /// Tokens of a pack; a longer row has its own [default: 40960].
     #[arg(long)]
     tokens_max: Option<usize>,
@@ -161,6 +164,7 @@ pub(super) struct TrainSettings {
     pub(super) device: Device,
     kernels: Option<PathBuf>,
     pub(super) tp: usize,
+    dp: usize,
     pub(super) tokens_max: usize,
     pub(super) length_max: Option<usize>,
     pub(super) pad_multiple: Option<usize>,
@@ -203,6 +207,7 @@ impl Default for TrainSettings {
             device: Device::Processor,
             kernels: None,
             tp: 1,
+            dp: 1,
             tokens_max: 40_960,
             length_max: None,
             pad_multiple: None,
@@ -254,6 +259,10 @@ impl TrainSettings {
         }
         if !(1..=RANKS_MAX).contains(&self.tp) {
             return wrong("tp", format!("a number of ranks from 1 to {RANKS_MAX}"), self.tp.to_string());
+        }
+        if self.dp == 0 || self.tp * self.dp > RANKS_MAX {
+            let expected = format!("replicas of {} ranks, from 1 to {} of them", self.tp, RANKS_MAX / self.tp);
+            return wrong("dp", expected, self.dp.to_string());
         }
         if !(1..=TOKENS_MAX).contains(&self.tokens_max) {
             return wrong("tokens_max", format!("a number from 1 to {TOKENS_MAX}"), self.tokens_max.to_string());
@@ -376,7 +385,7 @@ impl TrainSettings {
     pub(super) fn places(&self) -> Result<RankPlaces, TrainerError> {
         let local =
             LocalSettings { device: self.device.clone(), kernels: self.kernels.clone(), ..LocalSettings::default() };
-        RankPlaces::new(&self.device, [self.tp, 1], for_machine(local).kernels)
+        RankPlaces::new(&self.device, [self.tp, self.dp], for_machine(local).kernels)
     }
 
     /// How each update is made.
@@ -396,7 +405,7 @@ impl TrainSettings {
     pub(super) fn manifest(&self, length_max: usize) -> serde_json::Value {
         let mut settings = serde_json::json!({
             "batch": self.batch, "epochs": self.epochs, "lr": self.lr, "min_lr": self.min_lr, "warmup": self.warmup,
-            "normalisation": self.normalisation, "first_slot": self.first_slot, "seed": self.seed, "tp": self.tp,
+            "normalisation": self.normalisation, "first_slot": self.first_slot, "seed": self.seed, "tp": self.tp, "dp": self.dp,
             "tokens_max": self.tokens_max, "length_max": length_max, "pad_multiple": self.multiple(),
             "mask": self.mask, "template": self.template, "bad_rows": self.bad_rows, "clip": self.clip,
             "decay": self.decay, "beta1": self.beta1, "beta2": self.beta2, "eps": self.eps,
@@ -456,6 +465,8 @@ mod tests {
         for (file, line, told) in [
             ("batches = 8", &[][..], "unknown field `batches`"),
             ("", &["--tp", "0"][..], "tp: expected a number of ranks from 1 to 64, got 0"),
+            ("", &["--tp", "2", "--dp", "33"], "dp: expected replicas of 2 ranks, from 1 to 32 of them, got 33"),
+            ("", &["--device", "gpu"], "device is `gpu`; expected cpu, cuda, cuda:N"),
             ("", &["--mask", "llama"], "mask: expected qwen3 or qwen, got llama"),
             ("", &["--bad-rows", "ignore"], "bad_rows: expected refuse or skip"),
             ("", &["--normalisation", "batch"], "unknown variant `batch`"),

@@ -26,7 +26,7 @@ impl Dice {
     }
 
     /// From -1 to 1.
-    fn signed(&mut self) -> f32 {
+    pub(crate) fn signed(&mut self) -> f32 {
         (self.below(1 << 24) as f32 / (1 << 23) as f32) - 1.0
     }
 }

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-const RANKS: usize = 2;
 const BATCH: usize = 2;
 const SLOTS: u64 = 6;
 const RESTARTS: RestartLimit = RestartLimit { restarts_max: 8, window_ms: 600_000 };
@@ -20,8 +19,8 @@ fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/goldens/embedder/tiny-qwen3")
 }
 
-fn places() -> RankPlaces {
-    RankPlaces::new(&crate::local::Device::Processor, [RANKS, 1], None).unwrap()
+fn places(grid: [usize; 2]) -> RankPlaces {
+    RankPlaces::new(&crate::local::Device::Processor, grid, None).unwrap()
 }
 
 fn sample(row: usize) -> Sample {
@@ -31,7 +30,7 @@ fn sample(row: usize) -> Sample {
     Sample { supervised: (0..length).map(|at| at > 1).collect(), ids, place, source: String::new() }
 }
 
-fn args(place: &Path, over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Record>) {
+fn args(place: &Path, grid: [usize; 2], over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Record>) {
     let files = legwork_model::ModelFiles::open(&model()).unwrap();
     let config = files.decoder().unwrap().clone();
     let json = serde_json::from_slice(&std::fs::read(model().join("config.json")).unwrap()).unwrap();
@@ -41,7 +40,7 @@ fn args(place: &Path, over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Re
     let shelf = Checkpoints {
         root: place.join("checkpoints"),
         model: json,
-        ranks: RANKS,
+        ranks: grid[0],
         batch: BATCH as u64,
         keep_last: 2,
         run: serde_json::Map::new(),
@@ -68,7 +67,7 @@ fn args(place: &Path, over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Re
         save_every: 2,
         evaluate_every: 0,
         restarts: RESTARTS,
-        make: decoder_group(&model(), places(), NetworkSettings { rows_max: 24, softmax_over_padding: false }),
+        make: decoder_group(&model(), places(grid), NetworkSettings { rows_max: 24, softmax_over_padding: false }),
         folder,
         shelf: Box::new(shelf),
         saved: Progress::default(),
@@ -81,9 +80,9 @@ fn args(place: &Path, over: Reply<CourseEnd>) -> (TrainerArgs, mpsc::Receiver<Re
 }
 
 /// Runs to the end; before the record of each of these steps is looked at, a rank is told to die.
-async fn run(place: &Path, kills: &BTreeMap<u64, usize>) -> CourseEnd {
+async fn run(place: &Path, grid: [usize; 2], kills: &BTreeMap<u64, usize>) -> CourseEnd {
     let (over, waits) = crate::address::reply();
-    let (args, mut shown) = args(place, over);
+    let (args, mut shown) = args(place, grid, over);
     let trainer = start(args).await.unwrap();
     trainer.cast(TrainerMsg::Begin).unwrap();
     let mut kills = kills.clone();
@@ -104,23 +103,35 @@ fn files(place: &Path) -> BTreeMap<String, String> {
     last.state().files.iter().map(|(name, digest)| (name.clone(), digest.blake3.clone())).collect()
 }
 
-#[tokio::test]
-async fn a_decoder_whose_ranks_are_killed_comes_to_the_same_weights_bit_for_bit() {
+/// Ranks are killed at random steps, in some runs.
+async fn killed_runs_are_the_undisturbed(grid: [usize; 2], seeds: u64) {
     let whole = CourseEnd::Complete(Progress { slots: SLOTS, updates: SLOTS });
     let undisturbed = tempfile::tempdir().unwrap();
-    assert_eq!(run(undisturbed.path(), &BTreeMap::new()).await, whole);
+    assert_eq!(run(undisturbed.path(), grid, &BTreeMap::new()).await, whole);
     let records = read_records(&undisturbed.path().join("run")).unwrap().records;
     let held_out = |record: &Record| if let Record::Evaluation { loss, .. } = record { *loss } else { None };
     let held_out: Vec<f64> = records.iter().filter_map(held_out).collect();
     assert_eq!(held_out.len(), 2, "at the beginning and at the end");
-    for seed in 0..4 {
+    for seed in 0..seeds {
         let mut draw = drawn(seed);
-        let kills: BTreeMap<u64, usize> = (0..2).map(|_| (1 + draw(SLOTS - 2), draw(RANKS as u64) as usize)).collect();
+        let kills: BTreeMap<u64, usize> =
+            (0..2).map(|_| (1 + draw(SLOTS - 2), draw((grid[0] * grid[1]) as u64) as usize)).collect();
         let killed = tempfile::tempdir().unwrap();
-        assert_eq!(run(killed.path(), &kills).await, whole, "{kills:?}");
+        assert_eq!(run(killed.path(), grid, &kills).await, whole, "{kills:?}");
         let again = read_records(&killed.path().join("run")).unwrap().records;
         assert!(again.iter().any(|record| matches!(record, Record::Recovered { .. })), "{kills:?}");
         assert_eq!(curve(&again), curve(&records), "{kills:?}");
         assert_eq!(files(killed.path()), files(undisturbed.path()), "{kills:?}");
     }
+}
+
+#[tokio::test]
+async fn a_decoder_whose_ranks_are_killed_comes_to_the_same_weights_bit_for_bit() {
+    killed_runs_are_the_undisturbed([2, 1], 4).await;
+}
+
+#[tokio::test]
+async fn replicas_that_are_killed_come_to_the_same_weights_bit_for_bit() {
+    killed_runs_are_the_undisturbed([1, 2], 3).await;
+    killed_runs_are_the_undisturbed([2, 2], 2).await;
 }

@@ -148,7 +148,15 @@ impl<D: Driver> CardParam<D> {
             Part::SecondMoment => self.moments.as_mut().map(|[_, second]| second),
         };
         let memory = memory.expect("the lines above made it");
-        let (mut bytes, mut at) = (Vec::new(), 0);
+        let mut at = 0;
+        if self.stride == cols && cfg!(target_endian = "little") {
+            for some in values.chunks(some * cols) {
+                driver.upload(as_bytes(some), memory, at)?;
+                at += size_of_val(some);
+            }
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
         for rows in values.chunks(some * cols) {
             bytes.clear();
             for row in rows.chunks_exact(cols) {
@@ -159,6 +167,15 @@ impl<D: Driver> CardParam<D> {
             at += bytes.len();
         }
         Ok(())
+    }
+}
+
+/// Singles as they lie in memory.
+fn as_bytes(values: &[f32]) -> &[u8] {
+    #[allow(unsafe_code)]
+    // SAFETY: a single is four bytes, all of which are set and may be read as such.
+    unsafe {
+        std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values))
     }
 }
 
