@@ -1,6 +1,6 @@
 //! A soak of the engine over a real decoder: 64 mixed requests alive at all times, random cancels, deadlines, sessions, and
 //! a cache of 40 pages; `cargo bench -p legwork-engine --bench soak -- MODEL [MINUTES [SEED]]`. It prints what it checks and
-//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED [CARD]]]`
+//! its figures, and ends with a code that is not zero when a check fails. With the feature `cuda`, `--card MODEL [MINUTES [SEED [CARD [whole]]]]`
 //! runs the soak on a card.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
@@ -49,6 +49,10 @@ const FORGET_STEPS: u64 = 301;
 /// Room is looked at from this moment on, and so often.
 const WARM: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(10);
+
+/// That of the program `legwork`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub(crate) type Local = Engine<Decoder<Cpu>>;
 

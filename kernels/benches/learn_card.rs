@@ -90,7 +90,7 @@ fn numbers(count: usize) -> Vec<f32> {
 
 fn attention(table: &Table<'_>) {
     let card = table.card;
-    for (sequences, length) in [(1, 8_192), (8, 1_024), (1, 32_768)] {
+    for (sequences, length) in [(1, 8_192), (8, 1_024), (8, 2_048), (1, 32_768)] {
         let rows = sequences * length;
         let starts: Vec<u32> = (0..=sequences).map(|number| (number * length) as u32).collect();
         let (qkv, d_out) = (table.rows(rows, HEADS.fused()), table.rows(rows, HEADS.width()));

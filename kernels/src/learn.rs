@@ -72,6 +72,11 @@ pub trait Learn: Ops {
     /// Values that are not of its shape, or a device that failed.
     fn write_param(&self, param: &mut Self::Param, part: Part, values: &[f32]) -> Result<(), OpsError>;
 
+    /// Logits that a network may have at once, about: half a gibibyte of them here.
+    fn logits_max(&self) -> usize {
+        1 << 27
+    }
+
     /// Makes room for rows of sums.
     ///
     /// # Errors
@@ -101,6 +106,31 @@ pub trait Learn: Ops {
     /// # Errors
     /// A shape that does not fit.
     fn add(&self, x: &mut Self::Rows, delta: &Self::Rows) -> Result<(), OpsError>;
+
+    /// `out = x + delta`.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn sum_into(&self, x: &Self::Rows, delta: &Self::Rows, out: &mut Self::Rows) -> Result<(), OpsError> {
+        self.copy(x, out)?;
+        self.add(out, delta)
+    }
+
+    /// `sum = x + delta`, and `out` its RMSNorm as [`Learn::norm_forward`] has it.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn sum_norm_into(
+        &self,
+        x: &Self::Rows,
+        delta: &Self::Rows,
+        (weight, eps): (&Self::Param, f32),
+        sum: &mut Self::Rows,
+        out: &mut Self::Rows,
+    ) -> Result<(), OpsError> {
+        self.sum_into(x, delta, sum)?;
+        self.norm_forward(sum, weight, eps, out)
+    }
 
     /// `out[i] = table[ids[i] - first]`, and zeros where the table, which begins at id `first`, lacks the id: another rank has it.
     ///
@@ -184,6 +214,23 @@ pub trait Learn: Ops {
         rope: &Rope,
         positions: &[u32],
     ) -> Result<(), OpsError>;
+
+    /// As [`Learn::rotate_forward`] of a copy of `before`, which `qkv` becomes.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn rotate_into(
+        &self,
+        before: &Self::Rows,
+        qkv: &mut Self::Rows,
+        heads: Heads,
+        norms: Option<(&Self::Param, &Self::Param, f32)>,
+        rope: &Rope,
+        positions: &[u32],
+    ) -> Result<(), OpsError> {
+        self.copy(before, qkv)?;
+        self.rotate_forward(qkv, heads, norms, rope, positions)
+    }
 
     /// Turns `d_qkv`, in place, from the gradient of what [`Ops`] attends over into that of the rows before norm and rotation,
     /// which are given as `before`; adds to the norms' gradients.

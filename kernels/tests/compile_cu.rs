@@ -35,6 +35,10 @@ fn units() -> Vec<Unit> {
             Unit::train_attend(dim, fast.group),
             Unit::train_queries(dim, fast.group),
             Unit::train_keys(dim, fast.group),
+            Unit::train_bases(dim),
+            Unit::train_attend_hopper(dim, fast.group),
+            Unit::train_queries_hopper(dim, fast.group),
+            Unit::train_keys_hopper(dim, fast.group),
         ];
         for unit in of_heads {
             if !units.contains(&unit) {

@@ -112,6 +112,15 @@ fn norm<B: Learn>(ops: &B, precision: Precision, dice: &mut Dice, [rows, width]:
     ops.norm_forward(&of_x, &weights, 1e-5, &mut out).unwrap();
     ops.norm_backward(&of_x, &mut weights, 1e-5, &of_d, &mut dx).unwrap();
     let dx: Vec<f32> = read(ops, &dx).iter().map(|dx| dx - 0.25).collect();
+    // Of a sum, at once and one after the other.
+    let (mut sum, mut normed, mut again) = [0; 3].map(|_| spoiled(ops, rows, width)).into();
+    ops.sum_norm_into(&of_x, &of_d, (&weights, 1e-5), &mut sum, &mut normed).unwrap();
+    ops.norm_forward(&sum, &weights, 1e-5, &mut again).unwrap();
+    assert_eq!(read(ops, &normed), read(ops, &again));
+    ops.sum_into(&of_x, &of_d, &mut again).unwrap();
+    assert_eq!(read(ops, &sum), read(ops, &again));
+    let sums: Vec<f64> = x.iter().zip(&d_out).map(|(x, d)| f64::from(*x) + f64::from(*d)).collect();
+    near("sum", &read(ops, &sum), &sums, precision.product);
     let case = Case {
         what: format!("norm, {rows} rows of {width}"),
         inputs: &[(&x, rows), (&weight, 1)],
@@ -196,6 +205,10 @@ fn rotation<B: Learn>(
     let (before, mut out, mut d) = (fill(ops, &x, rows), fill(ops, &x, rows), fill(ops, &d_out, rows));
     let eps = 1e-6;
     ops.rotate_forward(&mut out, heads, normed.then_some((&query, &key, eps)), &rope, &positions).unwrap();
+    let mut elsewhere = spoiled(ops, rows, heads.fused());
+    let norms_of = normed.then_some((&query, &key, eps));
+    ops.rotate_into(&before, &mut elsewhere, heads, norms_of, &rope, &positions).unwrap();
+    assert_eq!(read(ops, &elsewhere), read(ops, &out));
     let both = normed.then_some((&mut query, &mut key, eps));
     ops.rotate_backward(&before, heads, both, &rope, &positions, &mut d).unwrap();
     let all = [(x.as_slice(), rows), (norms[0].as_slice(), 1), (norms[1].as_slice(), 1)];

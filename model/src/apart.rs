@@ -51,6 +51,11 @@ impl Apart {
         Ok(apart)
     }
 
+    /// The number of its process, by which a system tells what it holds.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks, and waits for the answer. After any failure of the process itself there is no further one.
     fn ask(&mut self, kind: Kind, words: &[u32], bytes: &[u8], expected: Kind) -> Result<Frame, ModelError> {
         if let Some(why) = &self.ended {

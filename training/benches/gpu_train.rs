@@ -1,6 +1,6 @@
 //! Whole training steps on cards: a dense decoder of Qwen3-4B's shape with random weights from a seed, everything computed again on
 //! the way back, every token in the loss. `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile]
-//! [tp=2] [dp=2]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step,
+//! [small] [tp=2] [dp=2]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step,
 //! and two cards beside one.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
@@ -17,8 +17,10 @@ use std::time::Instant;
 
 /// Dense bf16 as NVIDIA states it for an H100 or H200.
 const STATED_FLOPS_S: f64 = 990e12;
-/// Steps that are timed, after one that is not; the median counts.
-const ROUNDS: usize = 3;
+/// Steps that are timed, after one that is not, of few tokens and of many; the median counts.
+const ROUNDS: [usize; 2] = [3, 1];
+/// Many tokens.
+const MANY: usize = 16_384;
 /// Random values that tensors are filled with, again and again: no length of a row divides it.
 const BLOCK: usize = (1 << 22) + 1_019;
 /// Updates are small, so that weights stay what they are.
@@ -48,10 +50,10 @@ fn main() {
         "cards", "tokens", "s a step", "tokens/s", "MFU", "of product", "of one", "GiB", "loss"
     );
     let table = Table { config: &config, product: peak.product_flops_s };
-    let one = on_one(&table, &lengths);
-    if is_asked("profile") {
-        profile(&config, lengths[0]);
+    if is_asked("small") {
+        small(peak.product_flops_s);
     }
+    let one = on_one(&table, &lengths, is_asked("profile"));
     for [tp, dp] in [[2, 1], [1, 2]] {
         if cards >= 2 && is_asked(if tp == 2 { "tp=2" } else { "dp=2" }) {
             on_several(&table, [tp, dp], &one);
@@ -111,7 +113,7 @@ fn network<D: Driver>(card: Card<D>, config: &DecoderConfig, rows_max: usize) ->
     let mut next = numbers(7);
     // Evenly from -0.035 to 0.035: of a deviation of 0.02.
     let block: Vec<f32> = (0..BLOCK).map(|_| (next() as f32 / (1 << 23) as f32 - 1.0) * 0.035).collect();
-    let settings = NetworkSettings { rows_max, softmax_over_padding: false };
+    let settings = NetworkSettings { rows_max, keep_attention: true, softmax_over_padding: false };
     let mut at = 0;
     Network::new(card, config, settings, |shard, fused| {
         let count = shard.shape(fused).iter().product();
@@ -133,6 +135,23 @@ fn update(step: u64) -> Update {
     Update { step, rate: RATE, clip: 1.0, beta1: 0.9, beta2: 0.95, eps: 1e-8, decay: 0.1 }
 }
 
+/// A driver of a card of NVIDIA.
+trait Watched: Driver {
+    fn card(&self) -> &Nvidia;
+}
+
+impl Watched for Nvidia {
+    fn card(&self) -> &Nvidia {
+        self
+    }
+}
+
+impl Watched for Profiled {
+    fn card(&self) -> &Nvidia {
+        Profiled::card(self)
+    }
+}
+
 /// What steps came to.
 struct Steps {
     seconds: f64,
@@ -141,23 +160,24 @@ struct Steps {
 }
 
 /// Steps over this replica's packs.
-fn steps(network: &mut Network<Cuda>, packs: &[Pack], done: &mut u64) -> Steps {
+fn steps<D: Watched>(network: &mut Network<Card<D>>, packs: &[Pack], done: &mut u64) -> Steps {
     let mut seconds = Vec::new();
     let mut loss = 0.0;
-    for round in 0..=ROUNDS {
+    let rounds = ROUNDS[usize::from(packs[0].ids.len() > MANY)];
+    for round in 0..=rounds {
         let began = Instant::now();
         let own: f64 = packs.iter().map(|pack| network.learn(pack).unwrap()).sum();
         loss = network.sum_over_replicas(own).unwrap();
         *done += 1;
         assert!(network.update(&update(*done)).unwrap().1, "an update is made");
         // The update itself is not waited for otherwise.
-        network.ops().driver().wait_for_all().unwrap();
+        network.ops().driver().card().wait_for_all().unwrap();
         if round > 0 {
             seconds.push(began.elapsed().as_secs_f64());
         }
     }
     seconds.sort_by(f64::total_cmp);
-    let (free, all) = network.ops().driver().memory().unwrap();
+    let (free, all) = network.ops().driver().card().memory().unwrap();
     Steps { seconds: seconds[seconds.len() / 2], loss, gib: (all - free) as f64 / (1_u64 << 30) as f64 }
 }
 
@@ -185,37 +205,78 @@ impl Table<'_> {
     }
 }
 
-fn on_one(table: &Table<'_>, lengths: &[usize]) -> Vec<(usize, f64)> {
+fn on_one(table: &Table<'_>, lengths: &[usize], is_profiled: bool) -> Vec<(usize, f64)> {
     let longest = lengths.iter().copied().max().unwrap_or(1);
     let began = Instant::now();
-    let mut network = network(Cuda::open(0, None).unwrap(), table.config, longest);
+    let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
+    let mut network = network(card, table.config, longest);
     println!("(weights made in {:.1} s)", began.elapsed().as_secs_f64());
-    let mut done = 0;
-    let of_length = |length: &usize| {
+    let (mut done, mut rates) = (0, Vec::new());
+    for (number, length) in lengths.iter().enumerate() {
         let packs = [pack(table.config, *length, 1)];
         let steps = steps(&mut network, &packs, &mut done);
-        (*length, table.line("1", 1, *length, 1, &steps, None))
-    };
-    lengths.iter().map(of_length).collect()
+        rates.push((*length, table.line("1", 1, *length, 1, &steps, None)));
+        if is_profiled && number == 0 {
+            profile(&mut network, &packs[0], &mut done);
+        }
+    }
+    rates
 }
 
-/// One step of it is watched, after one that is not.
-fn profile(config: &DecoderConfig, length: usize) {
-    let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, config, length);
-    let pack = pack(config, length, 1);
-    for step in 1..=2 {
-        network.ops().driver().spent();
-        network.learn(&pack).unwrap();
-        network.update(&update(step)).unwrap();
-    }
+/// One step is watched.
+fn profile(network: &mut Network<Card<Profiled>>, pack: &Pack, done: &mut u64) {
+    *done += 1;
+    network.ops().driver().watch(true);
+    network.learn(pack).unwrap();
+    network.update(&update(*done)).unwrap();
+    network.ops().driver().watch(false);
     let mut spent: Vec<(&str, Spent)> = network.ops().driver().spent().into_iter().collect();
     spent.sort_by(|(_, one), (_, other)| other.seconds.total_cmp(&one.seconds));
     let all: f64 = spent.iter().map(|(_, spent)| spent.seconds).sum();
-    println!("a step of {length} tokens by kernel, each by itself: {:.1} ms", all * 1e3);
-    for (name, Spent { launches, seconds }) in spent.iter().filter(|(_, spent)| spent.seconds > 1e-4) {
+    let launches: usize = spent.iter().map(|(_, spent)| spent.launches).sum();
+    println!("  a step of {} tokens, each of {launches} launches by itself: {:.1} ms", pack.ids.len(), all * 1e3);
+    for (name, Spent { launches, seconds }) in spent.iter().filter(|(_, spent)| spent.seconds > 1e-3 * all) {
         println!("  {name:<24} {launches:>6} {:>9.2} ms {:>5.1}%", seconds * 1e3, 100.0 * seconds / all);
     }
+}
+
+/// Steps of a small model, whose launches count: about eleven million weights, sixteen sequences of 1,024 tokens.
+fn small(product: f64) {
+    let config = DecoderConfig {
+        hidden: 320,
+        layers: 8,
+        heads: 5,
+        kv_heads: 5,
+        head_dim: 64,
+        ffn: 960,
+        vocabulary: 8_192,
+        ..qwen3_4b()
+    };
+    let (sequences, length) = (16_u32, 1_024);
+    let mut packed = pack(&config, sequences as usize * length, 1);
+    packed.starts = (0..=sequences).map(|number| number * length as u32).collect();
+    packed.positions = (0..sequences * length as u32).map(|row| row % length as u32).collect();
+    packed.samples = (0..sequences).collect();
+    let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
+    let mut network = network(card, &config, packed.ids.len());
+    let mut done = 0;
+    let packs = [packed];
+    steps(&mut network, &packs, &mut done);
+    let of_steps = steps(&mut network, &packs, &mut done);
+    println!(
+        "small: {} weights",
+        network.layout().each().map(|fused| network.shard().shape(fused)).map(|[r, c]| r * c).sum::<usize>()
+    );
+    let lengths = vec![length; sequences as usize];
+    let flops = step_flops(&config, &lengths, packs[0].ids.len()) / of_steps.seconds;
+    println!(
+        "small: {} tokens in {:.2} ms, {:.0} tokens/s, {:.1} % of the product",
+        packs[0].ids.len(),
+        of_steps.seconds * 1e3,
+        packs[0].ids.len() as f64 / of_steps.seconds,
+        100.0 * flops / product
+    );
+    profile(&mut network, &packs[0], &mut done);
 }
 
 /// Ranks among which the model is cut have one pack, replicas one each.

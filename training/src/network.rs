@@ -31,6 +31,9 @@ pub use tensors::{HeadNorms, LayerTensors, Tensors};
 pub struct NetworkSettings {
     /// Rows of a pack at most: the room that is made.
     pub rows_max: usize,
+    /// Whether what attention gave stays of every layer until the way back, and is not computed again: the same numbers in less
+    /// time and more memory, of a row and layer the width of all query heads and that of the stream.
+    pub keep_attention: bool,
     /// Whether the rows that pad the vocabulary are in the softmax, as Megatron-LM seems to have them. They are 0 at first, so
     /// that they change the loss a little, and the more the smaller the vocabulary.
     pub softmax_over_padding: bool,
@@ -73,9 +76,10 @@ impl<B: Learn> Network<B> {
         let sizes: Vec<u64> = layout.each().map(|fused| shard.shape(fused).iter().product::<usize>() as u64).collect();
         let owners = shared_out(&sizes, ops.replicas());
         let counted = if settings.softmax_over_padding { shard.padded_vocabulary() } else { config.vocabulary };
-        let columns = Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len()) };
+        let columns =
+            Columns { first: shard.ids().start as u32, counted, rows: head_rows(shard.ids().len(), ops.logits_max()) };
         Ok(Self {
-            arena: Arena::new(&ops, config, &shard, columns, settings.rows_max)?,
+            arena: Arena::new(&ops, config, &shard, columns, settings)?,
             rope: config.rotation(),
             limits: Limits { rows_max: settings.rows_max, context: config.context, vocabulary: config.vocabulary },
             columns,
@@ -161,14 +165,16 @@ impl<B: Learn> Network<B> {
         let pass =
             Pass { ops: &*ops, heads: self.shard.heads(), rope: &self.rope, eps: self.config.rms_eps as f32, pack };
         pass.stream(params, columns.first, arena)?;
-        let Arena { streams, work } = arena;
+        let Arena { streams, kept, work } = arena;
         let head = params.head.as_mut().unwrap_or(&mut params.embedding);
         pass.loss_backward(head, *columns, work)?;
         let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
         ops.zero(&mut work.d_stream, pack.ids.len())?;
         ops.norm_backward(last, &mut params.norm, pass.eps, &work.branch, &mut work.d_stream)?;
-        for (layer, input) in params.layers.iter_mut().zip(inputs).rev() {
-            pass.backward(layer, input, work)?;
+        let is_kept = kept.len() == inputs.len();
+        for (number, (layer, input)) in params.layers.iter_mut().zip(inputs).enumerate().rev() {
+            let kept = &mut kept[if is_kept { number } else { 0 }];
+            pass.backward(layer, input, (kept, is_kept), work)?;
         }
         ops.embed_backward(&mut params.embedding, columns.first, &pack.ids, &work.d_stream)?;
         Ok(pass.weighted_loss(work)?)
@@ -235,13 +241,14 @@ impl<B: Learn> Network<B> {
 impl<B: Learn> Pass<'_, B> {
     /// Embedding and all layers; their inputs stay in `streams`, and `normed` becomes the final norm.
     fn stream(&self, params: &Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
-        let Arena { streams, work } = arena;
+        let Arena { streams, kept, work } = arena;
         let embedded = &mut streams[0];
         self.ops.embed_forward(&params.embedding, first, &self.pack.ids, embedded)?;
         self.sum(embedded)?;
         for (i, layer) in params.layers.iter().enumerate() {
             let (before, after) = streams.split_at_mut(i + 1);
-            self.forward(layer, &before[i], work, &mut after[0])?;
+            let last = kept.len() - 1;
+            self.forward(layer, &before[i], &mut kept[i.min(last)], work, &mut after[0])?;
         }
         self.ops.norm_forward(&streams[params.layers.len()], &params.norm, self.eps, &mut work.normed)
     }

@@ -1,7 +1,8 @@
-//! The soak on a card: `soak --card MODEL [MINUTES [SEED]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
+//! The soak on a card: `soak --card MODEL [MINUTES [SEED [CARD [whole]]]]`, a folder of `benches/peers/make_qwen3_4b.py` and ids instead of
 //! texts, so that prompts have 10 to 8,000 tokens. Sessions come back, a third of the requests is cancelled, some have a
-//! deadline, pages are few, so that they go to host memory and are given up. In the middle the card fails under the model's
+//! deadline, pages are few, so that they go to host memory and are given up. After a third of the time the card fails under the model's
 //! process: all that is there is lost, another process opens it anew, and whoever was not answered is answered by the new engine.
+//! With `whole` it does not fail; several soaks may share a card, and the failure of one is none of the others'.
 //!
 //! Canaries are greedy answers known from the start. Rounding depends on what else is in a step, so a canary may leave its
 //! known answer, but only for a token that was at most [`GAP_MAX`] less probable there; up to there the logarithms of its
@@ -22,6 +23,7 @@ use legwork_kernels::cuda::Nvidia;
 use legwork_model::Forward;
 pub(crate) use machine::{CHILD, child};
 use machine::{Machine, Model};
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use traffic::{Bounds, Traffic};
@@ -45,12 +47,14 @@ const HOST_PAGES: usize = 300;
 /// Steps within which all that live must end when no more come.
 const DRAIN_STEPS_MAX: usize = 20_000;
 /// Room is looked at so often.
-const LOOK: Duration = Duration::from_secs(5);
-/// After the first quarter of a life, host memory may rise by so many MB a minute, and memory of the card by so many.
-const HOST_SLOPE_MAX: f64 = 20.0;
-const CARD_SLOPE_MAX: f64 = 20.0;
-/// Memory of the card that may be missing when all is dropped, in MB: what the driver keeps.
-const LEFT_MAX_MB: f64 = 64.0;
+const LOOK: Duration = Duration::from_secs(2);
+/// In the second half of a life, when all numbers of rows have been met and recorded, memory of the model's process and of the card
+/// may rise by so many MB a minute.
+const SLOPE_MAX: f64 = 20.0;
+/// When all requests have ended and no page is kept, this process may hold so many MB more than at the start.
+const HOST_LEFT_MAX_MB: f64 = 200.0;
+/// Memory of the card that may be missing at the end, in MB: what steps recorded as graphs and kernels loaded since the start hold.
+const RECORDED_MAX_MB: f64 = 664.0;
 
 /// Runs it on card 0 or the one given last, or with `--card-cpu` on the processor, which only shows that the program works.
 pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) -> ExitCode {
@@ -61,9 +65,10 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) ->
     let minutes: f64 = arguments.next().map_or(5.0, |text| text.parse().unwrap());
     let seed: u64 = arguments.next().map_or(64, |text| text.parse().unwrap());
     let time = Duration::from_secs_f64(60.0 * minutes);
+    let process = Cell::new(None);
     if is_cpu {
-        let machine = Machine { folder: model.into(), card: None, gauge: None };
-        return Soak::new(machine, seed, Bounds { pages: 40, prompt_max: 400 }, time).run(time);
+        let machine = Machine { folder: model.into(), card: None, gauge: None, process };
+        return Soak::new(machine, seed, Bounds { pages: 40, prompt_max: 400 }, Some(time / 2)).run(time);
     }
     let card: usize = arguments.next().map_or(0, |text| text.parse().unwrap());
     if Nvidia::count() <= card {
@@ -71,8 +76,9 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>, is_cpu: bool) ->
         return ExitCode::SUCCESS;
     }
     let gauge = Some(Nvidia::open(card, None).unwrap());
-    let machine = Machine { folder: model.into(), card: Some(card), gauge };
-    Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }, time).run(time)
+    let machine = Machine { folder: model.into(), card: Some(card), gauge, process };
+    let fails_after = (arguments.next().as_deref() != Some("whole")).then_some(time / 3);
+    Soak::new(machine, seed, Bounds { pages: 900, prompt_max: 8_000 }, fails_after).run(time)
 }
 
 /// An engine on a machine, those who ask, those who check.
@@ -86,14 +92,19 @@ struct Soak {
     room: Room,
     /// Minutes, and MB of the card in use.
     card: Vec<(f64, f64)>,
+    /// Minutes, and MB that the process of the model holds.
+    child: Vec<(f64, f64)>,
     slowest: Duration,
     /// Gauges of engines that are no more.
     before: Vec<Gauges>,
+    is_to_fail: bool,
     recovered: Option<Duration>,
+    /// Looks at memory before the card failed.
+    looks_before: Option<usize>,
 }
 
 impl Soak {
-    fn new(machine: Machine, seed: u64, bounds: Bounds, time: Duration) -> Self {
+    fn new(machine: Machine, seed: u64, bounds: Bounds, fails_after: Option<Duration>) -> Self {
         let model = machine.model(bounds.pages, STEP_ROWS, None);
         let traffic = Traffic::new(seed, machine.vocabulary(), bounds);
         // Alone: nothing is shared, one request at a time.
@@ -102,7 +113,7 @@ impl Soak {
         let known: Vec<Answered> =
             traffic.references().iter().cloned().map(|(prompt, sampling)| ask(&mut alone, prompt, sampling)).collect();
         drop(alone);
-        let engine = engine(&machine, bounds, Some(time / 2));
+        let engine = engine(&machine, bounds, fails_after);
         println!(
             "{}, seed {seed}: {ALIVE} requests alive, prompts of 10 to {} tokens, {} pages, steps of {STEP_ROWS} rows, {} canaries",
             machine.folder.display(),
@@ -121,21 +132,27 @@ impl Soak {
             card: Vec::new(),
             slowest: Duration::ZERO,
             before: Vec::new(),
+            child: Vec::new(),
+            is_to_fail: fails_after.is_some(),
             recovered: None,
+            looks_before: None,
         }
     }
 
     fn run(mut self, time: Duration) -> ExitCode {
         self.began = Instant::now();
-        let at_start = self.free_mb();
+        let (at_start, held_first) = (self.free_mb(), own_mb());
         self.load(time);
-        match self.recovered {
-            Some(_) => {}
-            None => self.desk.breach("the card was to fail, and no step said so".to_owned()),
+        if self.is_to_fail != self.recovered.is_some() {
+            self.desk.breach(format!(
+                "the card was to fail: {}; it did: {}",
+                self.is_to_fail,
+                self.recovered.is_some()
+            ));
         }
         self.drain();
         let at_end = self.free_mb();
-        self.check_room();
+        self.check_room(held_first);
         self.compare_with_alone();
         self.print(at_start, at_end)
     }
@@ -217,6 +234,7 @@ impl Soak {
             }
         }
         self.traffic.forget(&self.desk);
+        self.looks_before = Some(self.child.len());
         self.recovered = Some(began.elapsed());
     }
 
@@ -248,30 +266,33 @@ impl Soak {
     fn look(&mut self) {
         let after = self.began.elapsed();
         self.room.look(after, self.engine.gauges().host_bytes);
-        if let Some(free) = self.free_mb() {
-            self.card.push((after.as_secs_f64() / 60.0, -free));
-        }
+        let minutes = after.as_secs_f64() / 60.0;
+        self.card.extend(self.free_mb().map(|free| (minutes, -free)));
+        self.child.extend(self.machine.process.get().and_then(crate::room::held_mb).map(|held| (minutes, held)));
     }
 
-    fn check_room(&mut self) {
-        let host: Vec<(f64, f64)> = self.room.looks.iter().map(|(at, held, host)| (*at, held - host)).collect();
-        let halves = |points: &[(f64, f64)]| {
-            let middle = points.len() / 2;
-            [&points[..middle], &points[middle..]].map(|life| life[life.len() / 4..].to_vec())
-        };
-        for (what, points, most) in [("host", host, HOST_SLOPE_MAX), ("card", self.card.clone(), CARD_SLOPE_MAX)] {
-            for (life, points) in ["before", "after"].into_iter().zip(halves(&points)) {
-                if points.len() < LOOKS_MIN {
-                    println!("memory of the {what} {life} the failure: fewer than {LOOKS_MIN} looks");
+    /// Both lives of the model, or the one there was.
+    fn check_room(&mut self, held_first: f64) {
+        let held_last = own_mb();
+        println!("MB held by this process: {held_first:.0} at the start, {held_last:.0} when no page is kept");
+        if held_last - held_first > HOST_LEFT_MAX_MB {
+            self.desk.breach(format!("{:.0} MB of the host are missing at the end", held_last - held_first));
+        }
+        for (what, points) in [("the model's process", self.child.clone()), ("the card", self.card.clone())] {
+            let (first, second) = points.split_at(self.looks_before.unwrap_or(points.len()).min(points.len()));
+            for (life, points) in [("at first", first), ("after the failure", second)] {
+                let late = &points[points.len() / 2..];
+                if late.len() < LOOKS_MIN {
+                    println!("memory of {what} {life}: fewer than {LOOKS_MIN} looks");
                     continue;
                 }
-                let course = crate::room::course(&points);
+                let course = crate::room::course(late);
                 let (swing, slope) = (course.most - course.least, course.a_minute);
                 println!(
-                    "memory of the {what} {life} the failure: within {swing:.1} MB, {slope:+.2} MB a minute (bound {most})"
+                    "memory of {what} {life}, second half: within {swing:.1} MB, {slope:+.2} MB a minute (bound {SLOPE_MAX})"
                 );
-                if slope > most {
-                    self.desk.breach(format!("memory of the {what} rises by {slope:.2} MB a minute"));
+                if slope > SLOPE_MAX {
+                    self.desk.breach(format!("memory of {what} rises by {slope:.2} MB a minute"));
                 }
             }
         }
@@ -297,7 +318,7 @@ impl Soak {
         }
         if let (Some(start), Some(end)) = (at_start, at_end) {
             println!("MB free of the card: {start:.0} at the start, {end:.0} at the end");
-            if start - end > LEFT_MAX_MB + 600.0 {
+            if start - end > RECORDED_MAX_MB {
                 desk.breach(format!("{:.0} MB of the card are missing at the end", start - end));
             }
         }
@@ -327,6 +348,10 @@ impl Soak {
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
+}
+
+fn own_mb() -> f64 {
+    crate::room::held_mb(std::process::id()).unwrap_or_default()
 }
 
 /// With so many bytes of host memory.

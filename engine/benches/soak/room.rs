@@ -23,7 +23,7 @@ pub(crate) struct Course {
 
 impl Room {
     pub(crate) fn look(&mut self, after: Duration, host_bytes: usize) {
-        if let Some(held) = held_mb() {
+        if let Some(held) = held_mb(std::process::id()) {
             self.looks.push((after.as_secs_f64() / 60.0, held, host_bytes as f64 / 1e6));
         }
     }
@@ -35,24 +35,23 @@ impl Room {
     }
 }
 
-/// Least squares.
+/// The rise is the median of the slopes between any two looks (Theil 1950, Sen 1968), so that what somebody else takes of a card for
+/// some moments does not count.
 pub(crate) fn course(points: &[(f64, f64)]) -> Course {
-    let count = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
-    let (over, under) = points
-        .iter()
-        .fold((0.0, 0.0), |sum, point| (sum.0 + (point.0 - x) * (point.1 - y), sum.1 + (point.0 - x) * (point.0 - x)));
+    let pairs = points.iter().enumerate().flat_map(|(at, from)| points[at + 1..].iter().map(move |to| (from, to)));
+    let mut slopes: Vec<f64> = pairs.map(|(from, to)| (to.1 - from.1) / (to.0 - from.0)).collect();
+    slopes.sort_by(f64::total_cmp);
     let values = || points.iter().map(|point| point.1);
     Course {
         least: values().fold(f64::INFINITY, f64::min),
         most: values().fold(f64::NEG_INFINITY, f64::max),
-        a_minute: over / under,
+        a_minute: slopes.get(slopes.len() / 2).copied().unwrap_or(0.0),
     }
 }
 
-/// Resident memory.
-fn held_mb() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+/// Resident memory of a process, in MB.
+pub(crate) fn held_mb(process: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0 / 1e6)
 }

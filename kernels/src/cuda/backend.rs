@@ -28,11 +28,12 @@ const THREADS: u32 = 256;
 
 /// A card as a backend.
 pub struct Card<D: Driver> {
+    // Dropped before the driver: NCCL does not end a group before all recordings that hold its sums are gone.
+    pub(super) recorder: RefCell<Recorder<D>>,
     pub(super) driver: D,
     pub(super) kernels: Kernels<D>,
     pub(super) attention: RefCell<HashMap<Fast, Attention<D>>>,
     pub(super) step: RefCell<Step<D>>,
-    pub(super) recorder: RefCell<Recorder<D>>,
     ids: RefCell<Growing<D>>,
     few: RefCell<Few<D>>,
     pub(super) sampler: RefCell<Option<super::sampler::Room<D>>>,

@@ -1,14 +1,13 @@
 //! What only Hopper has (sm_90a; PTX ISA, `mbarrier`, `cp.async.bulk.tensor`, `wgmma`, `setmaxnreg`): gates that threads and
 //! copies pass, copies of boxes, products of a warpgroup whose matrices lie in shared memory, and registers that one warpgroup
-//! gives another.
-//!
-//! Matrices lie in panels of 64 columns: 128 bytes a row, rows behind one another, 8 rows a block of 1,024 bytes whose 16-byte
-//! chunks are exchanged by row (chunk `c` of row `r` lies at `c ^ (r % 8)`). A panel begins at a multiple of 1,024 bytes.
+//! gives another. It refuses to know how matrices lie there: `panels.cu` does.
+
+#define MEMBER __device__ __forceinline__ // Of a struct.
+
+// Shared memory that panels may begin with.
+#define SHARED_PANELS(name) extern __shared__ __align__(1024) unsigned char name[]
 
 DEVICE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
-
-// Where 16 bytes lie within a panel.
-DEVICE u32 in_panel(u32 row, u32 chunk) { return row * 128 + 16 * (chunk ^ (row % 8)); }
 
 // A gate opens, and its phase changes, when so many have arrived.
 DEVICE void make_gate(u32 gate, u32 arrivals) {
@@ -59,12 +58,6 @@ DEVICE void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// Describes a matrix of panels. Where products sum along the columns, `next` is not looked at; where they sum along the
-// rows it is how many bytes further the next panel lies.
-DEVICE u64 matrix_at(u32 address, u32 next) {
-    return (u64)(address & 0x3ffff) >> 4 | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
-}
-
 // Before the first product of a batch, whose registers may have been written before; behind its last one; and until at
 // most so many batches are under way.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -92,13 +85,28 @@ DEVICE void settle(float (&values)[COUNT]) {
     NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,"     \
             "%57,%58,%59,%60,%61,%62,%63"
 
-// `c = a bᵀ` or `c += a bᵀ` of 64×16 and 128×16 values, both with their columns in one panel. Of `c`, warp `w` of the group
+// `c = a bᵀ` or `c += a bᵀ` of 64×16 and 128×16 values, or 64×16 and 64×16, both with their columns in one panel. Of `c`, warp `w` of the group
 // has rows 16 w to 16 w + 15, and a lane of these what it has of 16 results of `multiply`, one behind the other.
 DEVICE void multiply_both(float (&c)[64], u64 a, u64 b, bool add) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES64 "}, %64, %65, p, 1, 1, 0, 0;\n}"
                  : FLOATS32(c, 0), FLOATS32(c, 32)
                  : "l"(a), "l"(b), "r"((u32)add));
+}
+
+DEVICE void multiply_both(float (&c)[32], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" NAMES32 "}, %32, %33, p, 1, 1, 0, 0;\n}"
+                 : FLOATS32(c, 0)
+                 : "l"(a), "l"(b), "r"((u32)add));
+}
+
+// `c = a bᵀ` or `c += a bᵀ` of 64×16 values in registers, a lane's as `multiply` has them, and 64×16 in a panel.
+DEVICE void multiply_columns(float (&c)[32], const u32 (&a)[4], u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" NAMES32 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
+                 : FLOATS32(c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((u32)add));
 }
 
 // `c += a b` of 64×16 values in registers, a lane's as `multiply` has them, and 16 rows of 64 or 128 columns.

@@ -5,6 +5,7 @@
 //! It refuses to know models and how kernels are run.
 
 mod attend;
+mod attend_hopper;
 mod loss;
 mod param;
 mod plan;
@@ -21,6 +22,7 @@ pub(super) use room::Room;
 use self::attend::Attended;
 use self::loss::Loss;
 use self::plan::Scatter;
+use self::rows::NORM_WIDTH_MAX;
 use super::backend::Card;
 use super::driver::{Combine, Driver, GradientOf, GradientProduct, Product};
 use super::memory::{CardRows, VALUE_BYTES, counted};
@@ -56,6 +58,11 @@ impl<D: Driver> Learn for Card<D> {
         if part == Part::Value { self.narrow(param) } else { Ok(()) }
     }
 
+    fn logits_max(&self) -> usize {
+        // A gibibyte: with fewer rows, products are too small for a card's processors.
+        1 << 29
+    }
+
     fn sums(&self, rows_max: usize, width: usize) -> Result<CardSums<D>, OpsError> {
         CardSums::new(&self.driver, rows_max, width)
     }
@@ -78,6 +85,35 @@ impl<D: Driver> Learn for Card<D> {
     fn add(&self, x: &mut CardRows<D>, delta: &CardRows<D>) -> Result<(), OpsError> {
         expect_same("add", x, delta)?;
         self.add_rows(x, delta)
+    }
+
+    fn sum_into(&self, x: &CardRows<D>, delta: &CardRows<D>, out: &mut CardRows<D>) -> Result<(), OpsError> {
+        expect_same("sum_into", x, delta)?;
+        expect_equal("sum_into", "width", x.width, out.width)?;
+        out.set_rows(x.rows)?;
+        self.sum_rows(x, delta, out)
+    }
+
+    fn sum_norm_into(
+        &self,
+        x: &CardRows<D>,
+        delta: &CardRows<D>,
+        (weight, eps): (&CardParam<D>, f32),
+        sum: &mut CardRows<D>,
+        out: &mut CardRows<D>,
+    ) -> Result<(), OpsError> {
+        const OP: &str = "sum_norm_into";
+        if x.width > NORM_WIDTH_MAX {
+            self.sum_into(x, delta, sum)?;
+            return self.norm_forward(sum, weight, eps, out);
+        }
+        expect_same(OP, x, delta)?;
+        expect_equal(OP, "weights", x.width, weight.rows * weight.cols)?;
+        expect_equal(OP, "width", x.width, sum.width)?;
+        expect_equal(OP, "width", x.width, out.width)?;
+        sum.set_rows(x.rows)?;
+        out.set_rows(x.rows)?;
+        self.sum_norm_rows(x, delta, (weight, eps), sum, out)
     }
 
     fn embed_forward(
@@ -232,7 +268,28 @@ impl<D: Driver> Learn for Card<D> {
             expect_equal(OP, "query norm", heads.dim, query.rows * query.cols)?;
             expect_equal(OP, "key norm", heads.dim, key.rows * key.cols)?;
         }
-        self.rotate_rows(qkv, heads, norms, rope, positions)
+        self.rotate_rows(None, qkv, heads, norms, rope, positions)
+    }
+
+    fn rotate_into(
+        &self,
+        before: &CardRows<D>,
+        qkv: &mut CardRows<D>,
+        heads: Heads,
+        norms: Option<(&CardParam<D>, &CardParam<D>, f32)>,
+        rope: &Rope,
+        positions: &[u32],
+    ) -> Result<(), OpsError> {
+        const OP: &str = "rotate_into";
+        expect_rotation(OP, fused(before), heads, rope, positions)?;
+        expect_dim(OP, heads)?;
+        expect_equal(OP, "width", before.width, qkv.width)?;
+        if let Some((query, key, _)) = norms {
+            expect_equal(OP, "query norm", heads.dim, query.rows * query.cols)?;
+            expect_equal(OP, "key norm", heads.dim, key.rows * key.cols)?;
+        }
+        qkv.set_rows(before.rows)?;
+        self.rotate_rows(Some(before), qkv, heads, norms, rope, positions)
     }
 
     fn rotate_backward(

@@ -1,5 +1,5 @@
-//! A card whose every launch is timed by itself: what a step's time is made of, kernel by kernel. Each is waited for, so that a
-//! step takes longer than it does otherwise, and nothing is recorded.
+//! A card whose every launch is timed by itself, while somebody watches: what a step's time is made of, kernel by kernel. Each is
+//! then waited for, so that a step takes longer than it does otherwise; and nothing is ever recorded.
 //!
 //! It refuses to know what is computed.
 
@@ -8,12 +8,13 @@ use super::nvidia::Nvidia;
 use super::source::Unit;
 use crate::host::HostBytes;
 use crate::ops::OpsError;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// A card that is watched.
+/// A card that may be watched.
 pub struct Profiled {
     card: Nvidia,
+    is_watched: Cell<bool>,
     spent: RefCell<BTreeMap<&'static str, Spent>>,
 }
 
@@ -27,9 +28,19 @@ pub struct Spent {
 }
 
 impl Profiled {
-    /// Watches a card.
+    /// A card that nobody watches yet.
     pub fn new(card: Nvidia) -> Self {
-        Self { card, spent: RefCell::default() }
+        Self { card, is_watched: Cell::new(false), spent: RefCell::default() }
+    }
+
+    /// The card itself.
+    pub fn card(&self) -> &Nvidia {
+        &self.card
+    }
+
+    /// Watches it from now on, or no more.
+    pub fn watch(&self, is_watched: bool) {
+        self.is_watched.set(is_watched);
     }
 
     /// What was spent since this was last asked, by name.
@@ -38,6 +49,9 @@ impl Profiled {
     }
 
     fn timed(&self, name: &'static str, run: impl FnOnce() -> Result<(), OpsError>) -> Result<(), OpsError> {
+        if !self.is_watched.get() {
+            return run();
+        }
         let seconds = self.card.seconds_once(run)?;
         let mut all = self.spent.borrow_mut();
         let spent = all.entry(name).or_default();

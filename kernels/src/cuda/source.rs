@@ -10,8 +10,10 @@ pub const DEVICE: &str = include_str!("device.cu");
 /// What several kernels share.
 pub const PRELUDE: &str = include_str!("prelude.cu");
 
-/// The file with instructions that only Hopper has.
-const HOPPER_FILE: &str = "prefill_hopper.cu";
+/// The instructions that only Hopper has; an emulator puts its own in this place.
+pub const HOPPER: &str = include_str!("hopper.cu");
+/// What ends the name of a file of kernels with such instructions.
+const FOR_HOPPER: &str = "_hopper.cu";
 
 /// One file of kernels with its definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,14 +61,19 @@ impl Unit {
 
     /// The same with the instructions that only Hopper has, for `sm_90a` alone.
     pub fn prefill_hopper(dim: usize, group: usize) -> Self {
-        let text = concat!(include_str!("hopper.cu"), "\n", include_str!("prefill_hopper.cu"));
+        let text = concat!(
+            include_str!("hopper.cu"),
+            include_str!("panels.cu"),
+            include_str!("attend_hopper.cu"),
+            include_str!("prefill_hopper.cu")
+        );
         let defines = vec![("DIM", dim as u32), ("GROUP", group as u32)];
-        Self { file: HOPPER_FILE, text, defines, kernels: &["prefill"] }
+        Self { file: "prefill_hopper.cu", text, defines, kernels: &["prefill"] }
     }
 
     /// Whether it is for Hopper alone.
     pub fn is_for_hopper(&self) -> bool {
-        self.file == HOPPER_FILE
+        self.file.ends_with(FOR_HOPPER)
     }
 
     /// Products of few rows.

@@ -1,8 +1,8 @@
 //! Norms of query and key heads and their rotation by position on rows that are kept nowhere, and the way back.
 //!
 //! Floors of a row with h query and key heads of d values: rotate_rows 4hd bytes, rotate_back 6hd; both are bound by memory. The
-//! cosines come from a table made once a pass. A warp takes one head of one row; what it adds to the gradients of the norms
-//! stays in its registers over all heads and rows of its block.
+//! cosines come from a table made once a pass. Of any heads a warp takes one of one row, of 64 or 128 values some of its threads
+//! do; what it adds to the gradients of the norms stays in its registers over all heads and rows of its block.
 
 // Pairs of one lane: heads of up to 256 values.
 static const u32 PAIRS = 4;
@@ -116,6 +116,124 @@ KERNEL(256) rotate_back(const bf16* __restrict__ before, bf16* d, u32 stride, u3
         float sum = 0;
 #pragma unroll
         for (u32 w = 0; w < 8; ++w) sum += room[w][at];
+        partial[(size_t)blockIdx.x * 2 * dim + at] = sum;
+    }
+}
+
+// Heads of 64 or 128 values whose halves turn, from rows to others or in place: a thread takes 16 bytes of either half, as many
+// threads as that makes a head. Values come along as they are.
+KERNEL(128) rotate_rows_wide(const bf16* from, bf16* to, u32 stride, u32 query_heads, u32 kv_heads, u32 dim,
+                             const bf16* __restrict__ query_norm, const bf16* __restrict__ key_norm, float eps,
+                             const float2* __restrict__ table) {
+    begin();
+    u32 threads = dim / 16, half = dim / 2, lane = threadIdx.x % threads;
+    u32 head = blockIdx.y * (128 / threads) + threadIdx.x / threads;
+    bool real = head < query_heads + 2 * kv_heads, turns = head < query_heads + kv_heads;
+    size_t begins = (size_t)blockIdx.x * stride + (size_t)head * dim + 8 * lane;
+    Eight a = {}, b = {};
+    if (real) a = eight(from + begins), b = eight(from + begins + half);
+    float sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) sum += a.v[i] * a.v[i] + b.v[i] * b.v[i];
+    for (u32 mask = threads / 2; mask > 0; mask >>= 1) sum += from_lane_xor(sum, mask);
+    if (!real) return;
+    if (turns) {
+        const bf16* weight = head < query_heads ? query_norm : key_norm;
+        if (weight != nullptr) {
+            float factor = 1.0f / sqrtf(sum / (float)dim + eps);
+            Eight of_a = eight(weight + 8 * lane), of_b = eight(weight + half + 8 * lane);
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) {
+                a.v[i] = rounded(rounded(a.v[i] * factor) * of_a.v[i]);
+                b.v[i] = rounded(rounded(b.v[i] * factor) * of_b.v[i]);
+            }
+        }
+        const float2* angles = table + (size_t)blockIdx.x * half + 8 * lane;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+            float2 angle = angles[i];
+            float first = a.v[i] * angle.x - b.v[i] * angle.y;
+            b.v[i] = b.v[i] * angle.x + a.v[i] * angle.y;
+            a.v[i] = first;
+        }
+    }
+    put_eight(to + begins, a);
+    put_eight(to + begins + half, b);
+}
+
+// The way back of the same heads: as `rotate_back`, whose rows a block takes; its threads go over heads of all of them.
+KERNEL(256) rotate_back_wide(const bf16* __restrict__ before, bf16* d, u32 stride, u32 rows, u32 blocks, u32 query_heads,
+                             u32 kv_heads, u32 dim, const bf16* __restrict__ query_norm, const bf16* __restrict__ key_norm,
+                             float eps, const float2* __restrict__ table, float* __restrict__ partial) {
+    begin();
+    __shared__ float room[8192];
+    u32 threads = dim / 16, half = dim / 2, lane = threadIdx.x % threads, group = threadIdx.x / threads;
+    u32 groups = 256 / threads, heads = query_heads + kv_heads;
+    u32 items = blockIdx.x < rows ? ((rows - 1 - blockIdx.x) / blocks + 1) * heads : 0;
+    float of_query[16], of_key[16];
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) of_query[i] = of_key[i] = 0;
+    for (u32 base = 0; base < items; base += groups) {
+        u32 item = base + group, head = item % heads;
+        size_t row = blockIdx.x + (size_t)(item / heads) * blocks;
+        bool real = item < items, is_query = head < query_heads;
+        size_t begins = row * stride + (size_t)head * dim + 8 * lane;
+        const bf16* weight = is_query ? query_norm : key_norm;
+        Eight a = {}, b = {}, da = {}, db = {};
+        if (real) {
+            da = eight(d + begins), db = eight(d + begins + half);
+            if (weight != nullptr) a = eight(before + begins), b = eight(before + begins + half);
+            const float2* angles = table + row * half + 8 * lane;
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) {
+                float2 angle = angles[i];
+                float first = da.v[i] * angle.x + db.v[i] * angle.y;
+                db.v[i] = db.v[i] * angle.x - da.v[i] * angle.y;
+                da.v[i] = first;
+            }
+        }
+        if (weight != nullptr) {
+            Eight of_a = eight(weight + 8 * lane), of_b = eight(weight + half + 8 * lane);
+            float squares = 0, dot = 0;
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) {
+                squares += a.v[i] * a.v[i] + b.v[i] * b.v[i];
+                dot += da.v[i] * of_a.v[i] * a.v[i] + db.v[i] * of_b.v[i] * b.v[i];
+            }
+            for (u32 mask = threads / 2; mask > 0; mask >>= 1) {
+                squares += from_lane_xor(squares, mask);
+                dot += from_lane_xor(dot, mask);
+            }
+            float factor = 1.0f / sqrtf(squares / (float)dim + eps), along = factor * factor * dot / (float)dim;
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) {
+                float in_a = real ? da.v[i] * a.v[i] * factor : 0.0f, in_b = real ? db.v[i] * b.v[i] * factor : 0.0f;
+                of_query[i] += is_query ? in_a : 0.0f;
+                of_query[8 + i] += is_query ? in_b : 0.0f;
+                of_key[i] += is_query ? 0.0f : in_a;
+                of_key[8 + i] += is_query ? 0.0f : in_b;
+                da.v[i] = factor * (da.v[i] * of_a.v[i] - a.v[i] * along);
+                db.v[i] = factor * (db.v[i] * of_b.v[i] - b.v[i] * along);
+            }
+        }
+        if (real) {
+            put_eight(d + begins, da);
+            put_eight(d + begins + half, db);
+        }
+    }
+    if (partial == nullptr) return;
+    float* own = room + group * 2 * dim;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        own[8 * lane + i] = of_query[i];
+        own[half + 8 * lane + i] = of_query[8 + i];
+        own[dim + 8 * lane + i] = of_key[i];
+        own[dim + half + 8 * lane + i] = of_key[8 + i];
+    }
+    barrier();
+    for (u32 at = threadIdx.x; at < 2 * dim; at += blockDim.x) {
+        float sum = 0;
+        for (u32 g = 0; g < groups; ++g) sum += room[g * 2 * dim + at];
         partial[(size_t)blockIdx.x * 2 * dim + at] = sum;
     }
 }

@@ -29,6 +29,17 @@ KERNEL(256) add_rows(bf16* x, const bf16* delta, u64 pieces) {
     put_eight(x + 8 * at, e);
 }
 
+// `out = x + delta`, rounded, of pieces of 8 values.
+KERNEL(256) sum_rows(const uint4* __restrict__ x, const uint4* __restrict__ delta, uint4* __restrict__ out, u64 pieces) {
+    begin();
+    u64 at = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (at >= pieces) return;
+    Eight e = unpacked(x[at]), d = unpacked(delta[at]);
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) e.v[i] += d.v[i];
+    out[at] = packed(e);
+}
+
 // `out[i] = table[ids[i] - first]`, zeros where the table has no such row.
 KERNEL(256) gather_some(const bf16* __restrict__ table, u32 stride, u32 table_rows, u32 first, const u32* __restrict__ ids,
                         u32 chunks, bf16* __restrict__ out) {
@@ -120,13 +131,14 @@ KERNEL(1024) norm_back(const bf16* __restrict__ x, u32 stride, u32 width, u32 ro
     }
     for (u32 row = blockIdx.x; row < rows; row += blocks) {
         size_t begins = (size_t)row * stride;
-        uint4 of_x[CHUNKS], of_d[CHUNKS];
+        uint4 of_x[CHUNKS], of_d[CHUNKS], before[CHUNKS];
         float squares = 0, dot = 0;
 #pragma unroll
         for (u32 c = 0; c < CHUNKS; ++c) {
             u32 chunk = threadIdx.x + c * blockDim.x;
             if (8 * chunk >= width) continue;
             of_x[c] = bits_of_eight(x + begins + 8 * chunk), of_d[c] = bits_of_eight(d_out + begins + 8 * chunk);
+            before[c] = bits_of_eight(dx + begins + 8 * chunk);
             Eight e = unpacked(of_x[c]), d = unpacked(of_d[c]), w = unpacked(weights[c]);
             u32 count = values_of(chunk, width);
 #pragma unroll
@@ -142,7 +154,7 @@ KERNEL(1024) norm_back(const bf16* __restrict__ x, u32 stride, u32 width, u32 ro
         for (u32 c = 0; c < CHUNKS; ++c) {
             u32 chunk = threadIdx.x + c * blockDim.x;
             if (8 * chunk >= width) continue;
-            Eight e = unpacked(of_x[c]), d = unpacked(of_d[c]), w = unpacked(weights[c]), to = eight(dx + begins + 8 * chunk);
+            Eight e = unpacked(of_x[c]), d = unpacked(of_d[c]), w = unpacked(weights[c]), to = unpacked(before[c]);
 #pragma unroll
             for (u32 i = 0; i < 8; ++i) {
                 to.v[i] += factor * (d.v[i] * w.v[i] - e.v[i] * along);
@@ -159,6 +171,43 @@ KERNEL(1024) norm_back(const bf16* __restrict__ x, u32 stride, u32 width, u32 ro
 #pragma unroll
         for (u32 i = 0; i < 8; ++i)
             if (i < count) partial[(size_t)blockIdx.x * width + 8 * chunk + i] = sums[c][i];
+    }
+}
+
+// `sum = x + delta`, rounded, and `out` its RMSNorm: a block a row, which is held in registers.
+KERNEL(1024) sum_norm(const bf16* __restrict__ x, const bf16* __restrict__ delta, u32 stride, u32 width,
+                      const bf16* __restrict__ weight, float eps, bf16* __restrict__ sum, bf16* __restrict__ out) {
+    begin();
+    __shared__ float room[32];
+    size_t begins = (size_t)blockIdx.x * stride;
+    Eight held[CHUNKS];
+    float squares = 0;
+#pragma unroll
+    for (u32 c = 0; c < CHUNKS; ++c) {
+        u32 chunk = threadIdx.x + c * blockDim.x;
+        held[c] = Eight{};
+        if (8 * chunk >= width) continue;
+        Eight d = eight(delta + begins + 8 * chunk);
+        held[c] = eight(x + begins + 8 * chunk);
+        u32 count = values_of(chunk, width);
+        float of_chunk = 0;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+            held[c].v[i] = rounded(held[c].v[i] + d.v[i]);
+            of_chunk += i < count ? held[c].v[i] * held[c].v[i] : 0.0f;
+        }
+        squares += of_chunk;
+        put_eight(sum + begins + 8 * chunk, held[c]);
+    }
+    float factor = 1.0f / sqrtf(block_sum(squares, room) / (float)width + eps);
+#pragma unroll
+    for (u32 c = 0; c < CHUNKS; ++c) {
+        u32 chunk = threadIdx.x + c * blockDim.x;
+        if (8 * chunk >= width) continue;
+        Eight w = eight(weight + 8 * chunk);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) held[c].v[i] = rounded(held[c].v[i] * factor) * w.v[i];
+        put_eight(out + begins + 8 * chunk, held[c]);
     }
 }
 

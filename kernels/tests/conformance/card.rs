@@ -38,6 +38,13 @@ fn with_emulated(run: impl FnOnce(&Card<Emulated>)) {
     }
 }
 
+fn with_emulated_hopper(run: impl FnOnce(&Card<Emulated>)) {
+    match Emulated::find() {
+        Some(driver) => run(&Card::new(driver.with_hopper()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
 fn with_card(run: impl FnOnce(&Cuda)) {
     match Nvidia::count() {
         0 => eprintln!("skipped: there is no card here"),
@@ -84,6 +91,15 @@ fn splits_and_tiles_are_attention_on_an_emulated_card() {
         splits_and_tiles(card, (16, 1, 64), &MIDDLE);
         splits_and_tiles(card, (1, 1, 64), &PIECES);
         splits_and_tiles(card, (4, 1, 64), &BORDERS);
+    });
+}
+
+#[test]
+fn tiles_are_attention_with_hoppers_instructions_on_an_emulated_card() {
+    with_emulated_hopper(|card| {
+        splits_and_tiles(card, (4, 2, 128), &MIDDLE);
+        splits_and_tiles(card, (1, 1, 64), &BORDERS);
+        what_no_row_sees_may_hold_anything(card, (3, 1, 64));
     });
 }
 

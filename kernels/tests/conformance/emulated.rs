@@ -10,7 +10,7 @@
 use half::bf16;
 use legwork_kernels::cpu::group::Reduce;
 use legwork_kernels::cuda::driver::{Arg, Combine, Driver, GradientOf, GradientProduct, Owned, Product, Shape};
-use legwork_kernels::cuda::source::{PRELUDE, Unit};
+use legwork_kernels::cuda::source::{HOPPER, PRELUDE, Unit};
 use legwork_kernels::{Member, OpsError};
 use libloading::{Library, Symbol};
 use std::cell::{Cell, RefCell};
@@ -39,6 +39,7 @@ pub(crate) struct Emulated {
     replica: Option<Member>,
     waits: Cell<usize>,
     launches: Cell<usize>,
+    is_hopper: bool,
 }
 
 /// Something that was started.
@@ -71,6 +72,12 @@ impl Emulated {
 }
 
 impl Emulated {
+    /// The same with the instructions that only Hopper has.
+    #[allow(dead_code, reason = "only some of the tests over it ask for them")]
+    pub(crate) fn with_hopper(self) -> Self {
+        Self { is_hopper: true, ..self }
+    }
+
     /// The same as a rank of a group of threads.
     #[allow(dead_code, reason = "only some of the tests over it have groups")]
     pub(crate) fn with_member(self, member: Member) -> Self {
@@ -173,7 +180,8 @@ pub(crate) struct Kernel {
 
 fn compiled(unit: &Unit) -> PathBuf {
     let entries: String = unit.kernels.iter().map(|name| format!("EMULATE({name})\n")).collect();
-    let source = [include_str!("emulator.h"), PRELUDE, unit.text, &entries].join("\n");
+    let text = unit.text.replace(HOPPER, include_str!("emulator_hopper.h"));
+    let source = [include_str!("emulator.h"), PRELUDE, &text, &entries].join("\n");
     let mut hasher = DefaultHasher::new();
     (&source, unit.options()).hash(&mut hasher);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated");
@@ -217,6 +225,18 @@ impl Driver for Emulated {
 
     fn multiprocessors(&self) -> u32 {
         MULTIPROCESSORS
+    }
+
+    fn is_hopper(&self) -> bool {
+        self.is_hopper
+    }
+
+    fn boxes(&self, address: u64, rows: u64, width: usize) -> Result<Option<[u8; 128]>, OpsError> {
+        let mut bytes = [0; 128];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip([address, rows, width as u64]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Ok(self.is_hopper.then_some(bytes))
     }
 
     fn reserve(&self, what: &'static str, bytes: usize) -> Result<Piece, OpsError> {

@@ -7,7 +7,7 @@
 
 use super::checks::{Dice, Precision, fill, part, read, spoiled};
 use super::emulated::Emulated;
-use super::{learns, shards};
+use super::{attention, learns, shards};
 use half::bf16;
 use legwork_kernels::cuda::driver::Driver;
 use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Seat};
@@ -31,6 +31,13 @@ fn with_emulated(run: impl FnOnce(&Card<Emulated>)) {
     }
 }
 
+fn with_emulated_hopper(run: impl FnOnce(&Card<Emulated>)) {
+    match Emulated::find() {
+        Some(driver) => run(&Card::new(driver.with_hopper()).unwrap()),
+        None => eprintln!("skipped: there is no C++ compiler here that is called c++"),
+    }
+}
+
 fn with_card(run: impl FnOnce(&Cuda)) {
     match Nvidia::count() {
         0 => eprintln!("skipped: there is no card here"),
@@ -43,9 +50,31 @@ fn the_sources_of_learning_conform_on_an_emulated_card() {
     with_emulated(|card| learns(card, BF16));
 }
 
+/// Heads that Hopper's kernels take, over sequences that end within a step and within a tile, and of one row.
+const ON_HOPPER: [(Heads, &[u32]); 4] = [
+    (Heads { query: 1, kv: 1, dim: 64 }, &[300]),
+    (Heads { query: 4, kv: 1, dim: 128 }, &[1, 140, 3]),
+    (Heads { query: 6, kv: 2, dim: 64 }, &[64, 65, 128]),
+    (Heads { query: 2, kv: 2, dim: 128 }, &[200, 63]),
+];
+
+#[test]
+fn attention_with_hoppers_instructions_conforms_on_an_emulated_card() {
+    with_emulated_hopper(attends);
+}
+
+fn attends<D: Driver>(card: &Card<D>) {
+    for (heads, lengths) in ON_HOPPER {
+        attention(card, BF16, &mut Dice(21, BF16.round), heads, lengths);
+    }
+}
+
 #[test]
 fn a_card_learns() {
-    with_card(|card| learns(card, BF16));
+    with_card(|card| {
+        learns(card, BF16);
+        attends(card);
+    });
 }
 
 #[test]
@@ -58,18 +87,27 @@ fn emulated_ranks_give_what_one_gives_alone() {
     });
 }
 
+/// Cards of two ranks: two, or one that both share, where NCCL was told to allow that.
+fn cards_of_two_ranks() -> Option<[usize; 2]> {
+    let is_shared = std::env::var("NCCL_MULTI_RANK_GPU_ENABLE").is_ok_and(|value| value == "1");
+    match Nvidia::count() {
+        0 => None,
+        1 => is_shared.then_some([0, 0]),
+        _ => Some([0, 1]),
+    }
+}
+
 #[test]
 fn cards_that_are_ranks_give_what_one_gives_alone() {
-    let count = Nvidia::count();
-    if count < 2 {
-        eprintln!("skipped: there are {count} cards here, ranks need two");
+    let Some(cards) = cards_of_two_ranks() else {
+        eprintln!("skipped: two ranks need two cards, or NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1 on one");
         return;
-    }
+    };
     let name = GroupName::new().unwrap();
     let ranks = std::thread::scope(|scope| {
         let open = |(rank, member)| {
             let seat = Seat { name, rank, ranks: 2, meeting: Some(member) };
-            scope.spawn(move || Cuda::open_rank(rank, None, seat).unwrap())
+            scope.spawn(move || Cuda::open_rank(cards[rank], None, seat).unwrap())
         };
         let threads: Vec<_> = Group::of(2).into_iter().enumerate().map(open).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -116,6 +154,14 @@ fn the_same_inputs_give_the_same_bits_on_an_emulated_card() {
 }
 
 #[test]
+fn the_same_inputs_give_the_same_bits_with_hoppers_instructions_on_an_emulated_card() {
+    with_emulated_hopper(|card| {
+        let heads = Heads { query: 3, kv: 1, dim: 64 };
+        assert_eq!(bits(card, heads, &[0, 70, 75, 240]), bits(card, heads, &[0, 70, 75, 240]));
+    });
+}
+
+#[test]
 fn the_same_inputs_give_the_same_bits_on_a_card() {
     with_card(|card| {
         for heads in [Heads { query: 32, kv: 8, dim: 128 }, Heads { query: 9, kv: 3, dim: 64 }] {
@@ -126,27 +172,42 @@ fn the_same_inputs_give_the_same_bits_on_a_card() {
     });
 }
 
-/// What a sequence gives does not depend on what it is packed with.
+/// What a sequence gives does not depend on what it is packed with, even where that is no number.
+fn neighbours_do_not_change_a_bit(card: &Card<Emulated>, heads: Heads, starts: &[u32]) {
+    let (dice, fused, rows) = (&mut Dice(9, BF16.round), heads.fused(), starts[starts.len() - 1] as usize);
+    let (all, d) = (dice.many(rows * fused), dice.many(rows * heads.width()));
+    let attended = |qkv: &[f32], d: &[f32], starts: &[u32]| {
+        let count = starts[starts.len() - 1] as usize;
+        let (qkv, d_out) = (fill(card, qkv, count), fill(card, d, count));
+        let (mut out, mut lse) = (spoiled(card, count, heads.width()), card.sums(count, heads.query).unwrap());
+        let mut d_qkv = spoiled(card, count, fused);
+        card.attend_forward(&qkv, heads, starts, &mut out, &mut lse).unwrap();
+        card.attend_backward(&qkv, heads, starts, &out, &lse, &d_out, &mut d_qkv).unwrap();
+        (read(card, &out), read(card, &d_qkv))
+    };
+    for pair in starts.windows(2) {
+        let (begin, end) = (pair[0] as usize, pair[1] as usize);
+        let own = |values: &[f32], width: usize| values[begin * width..end * width].to_vec();
+        let of_others = |values: &[f32], width: usize| {
+            let mut values = values.to_vec();
+            values[..begin * width].fill(f32::NAN);
+            values[end * width..].fill(f32::NAN);
+            values
+        };
+        if begin == end {
+            continue;
+        }
+        let (packed, d_packed) = attended(&of_others(&all, fused), &of_others(&d, heads.width()), starts);
+        let (alone, d_alone) = attended(&own(&all, fused), &own(&d, heads.width()), &[0, (end - begin) as u32]);
+        assert_eq!((own(&packed, heads.width()), own(&d_packed, fused)), (alone, d_alone), "{begin} to {end}");
+    }
+}
+
 #[test]
 fn neighbours_in_a_pack_do_not_change_a_bit_on_an_emulated_card() {
-    with_emulated(|card| {
-        let heads = Heads { query: 4, kv: 2, dim: 64 };
-        let (dice, fused) = (&mut Dice(9, BF16.round), heads.fused());
-        let (rows, d) = (dice.many(150 * fused), dice.many(150 * heads.width()));
-        let attended = |from: usize, starts: &[u32]| {
-            let count = 150 - from;
-            let (qkv, d_out) =
-                (fill(card, &rows[from * fused..], count), fill(card, &d[from * heads.width()..], count));
-            let (mut out, mut lse) = (spoiled(card, count, heads.width()), card.sums(count, heads.query).unwrap());
-            let mut d_qkv = spoiled(card, count, fused);
-            card.attend_forward(&qkv, heads, starts, &mut out, &mut lse).unwrap();
-            card.attend_backward(&qkv, heads, starts, &out, &lse, &d_out, &mut d_qkv).unwrap();
-            (read(card, &out), read(card, &d_qkv))
-        };
-        let (packed, d_packed) = attended(0, &[0, 33, 33, 150]);
-        let (alone, d_alone) = attended(33, &[0, 117]);
-        assert_eq!((&packed[33 * heads.width()..], &d_packed[33 * fused..]), (&alone[..], &d_alone[..]));
-    });
+    let heads = Heads { query: 4, kv: 2, dim: 64 };
+    with_emulated(|card| neighbours_do_not_change_a_bit(card, heads, &[0, 33, 33, 150]));
+    with_emulated_hopper(|card| neighbours_do_not_change_a_bit(card, heads, &[0, 33, 33, 150, 281]));
 }
 
 #[test]

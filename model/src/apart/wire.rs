@@ -11,6 +11,8 @@ use std::io::{self, Read, Write};
 const WORDS_MAX: u64 = 1 << 26;
 /// Bytes of a frame at most: pages of a conversation, or logits of a step.
 const BYTES_MAX: u64 = 1 << 34;
+/// Bytes for which there is room before any has come.
+const PIECE_BYTES: u64 = 16 << 20;
 /// Numbers that say how one row is drawn from, and what was drawn from it.
 const RULE_WORDS: usize = 11;
 const NEXT_WORDS: usize = 6;
@@ -70,12 +72,17 @@ impl Frame {
         if words > WORDS_MAX || bytes > BYTES_MAX {
             return Err(wrong(format!("a message of {words} numbers and {bytes} bytes")));
         }
+        // What has come decides for how much more there is room, and in the end there is room for no more than that.
         let mut piece = |length: u64| {
             let mut read = Vec::new();
-            match from.by_ref().take(length).read_to_end(&mut read)? as u64 == length {
-                true => Ok(read),
-                false => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            while (read.len() as u64) < length {
+                let more = (length - read.len() as u64).min((read.len() as u64).max(PIECE_BYTES));
+                read.reserve_exact(more as usize);
+                if from.by_ref().take(more).read_to_end(&mut read)? as u64 != more {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+                }
             }
+            Ok(read)
         };
         let words = piece(4 * words)?.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         Ok(Self { kind, words, bytes: piece(bytes)? })

@@ -135,6 +135,9 @@ pub(super) struct TrainFlags {
     /// Let the rows that pad the vocabulary take part in the softmax, as Megatron seems to.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     softmax_over_padding: Option<bool>,
+    /// Keep what attention gave of every layer until the way back: the same weights in less time, and more memory [default: true].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    keep_attention: Option<bool>,
     /// What the machine could do: 10^12 operations a second of all ranks together. Measured in small products if absent.
     #[arg(long)]
     peak_tflops: Option<f64>,
@@ -180,6 +183,7 @@ pub(super) struct TrainSettings {
     beta2: f64,
     eps: f64,
     pub(super) softmax_over_padding: bool,
+    pub(super) keep_attention: bool,
     pub(super) peak_tflops: Option<f64>,
 }
 
@@ -223,6 +227,7 @@ impl Default for TrainSettings {
             beta2,
             eps,
             softmax_over_padding: false,
+            keep_attention: true,
             peak_tflops: None,
         }
     }

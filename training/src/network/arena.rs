@@ -1,6 +1,8 @@
-//! The rows that a pass fills, made once: what went into each layer is kept, everything else is computed again on the way back.
+//! The rows that a pass fills, made once: what went into each layer is kept, and where there is room what attention gave; the rest
+//! is computed again on the way back.
 //! It refuses to know what fills them.
 
+use super::NetworkSettings;
 use super::head::Columns;
 use crate::shard::Shard;
 use legwork_kernels::{Learn, OpsError};
@@ -10,20 +12,26 @@ use legwork_model::DecoderConfig;
 pub(super) struct Arena<B: Learn> {
     /// The residual stream before each layer, and after the last.
     pub(super) streams: Vec<B::Rows>,
+    /// Of each layer; or one of all, in turn.
+    pub(super) kept: Vec<Kept<B>>,
     pub(super) work: Work<B>,
+}
+
+/// What a layer's first half gave, and the way back begins with.
+pub(super) struct Kept<B: Learn> {
+    pub(super) attended: B::Rows,
+    pub(super) lse: B::Sums,
+    /// The stream between a layer's halves.
+    pub(super) middle: B::Rows,
 }
 
 /// What every layer fills again.
 pub(super) struct Work<B: Learn> {
-    /// The stream between a layer's halves.
-    pub(super) middle: B::Rows,
     pub(super) normed: B::Rows,
     pub(super) normed_mlp: B::Rows,
     /// Queries, keys and values before their norms and rotation.
     pub(super) before: B::Rows,
     pub(super) qkv: B::Rows,
-    pub(super) attended: B::Rows,
-    pub(super) lse: B::Sums,
     pub(super) gate_up: B::Rows,
     pub(super) activated: B::Rows,
     /// What a half of a layer adds to the stream; on the way back the gradient of what it was given.
@@ -49,21 +57,25 @@ impl<B: Learn> Arena<B> {
         config: &DecoderConfig,
         shard: &Shard,
         columns: Columns,
-        rows: usize,
+        settings: NetworkSettings,
     ) -> Result<Self, OpsError> {
         let (hidden, heads, ffn) = (config.hidden, shard.heads(), shard.ffn());
+        let rows = settings.rows_max;
         let head_rows = rows.min(columns.rows);
         let of = |width: usize| ops.rows(rows, width);
         Ok(Self {
             streams: (0..=config.layers).map(|_| of(hidden)).collect::<Result<_, _>>()?,
+            kept: (0..if settings.keep_attention { config.layers } else { 1 })
+                .map(|_| {
+                    let (attended, middle) = (of(heads.width())?, of(hidden)?);
+                    Ok(Kept { attended, lse: ops.sums(rows, heads.query)?, middle })
+                })
+                .collect::<Result<_, OpsError>>()?,
             work: Work {
-                middle: of(hidden)?,
                 normed: of(hidden)?,
                 normed_mlp: of(hidden)?,
                 before: of(heads.fused())?,
                 qkv: of(heads.fused())?,
-                attended: of(heads.width())?,
-                lse: ops.sums(rows, heads.query)?,
                 gate_up: of(2 * ffn)?,
                 activated: of(ffn)?,
                 branch: of(hidden)?,

@@ -5,17 +5,17 @@ use super::arena::Work;
 use super::layer::Pass;
 use legwork_kernels::{Learn, OpsError};
 
-/// Logits that are there at once, about: half a gibibyte of them. Each part of the rows passes once over the head's gradient, so
-/// that small parts cost a large vocabulary much of a device's memory traffic.
-const LOGITS_MAX: usize = 1 << 27;
 /// Rows whose logits are there at once, whatever the vocabulary.
 const HEAD_ROWS_LEAST: usize = 256;
 /// And at most, where the vocabulary is small.
-const HEAD_ROWS_MOST: usize = 1_024;
+const HEAD_ROWS_MOST: usize = 4_096;
+/// Products are best of whole tiles.
+const TILE: usize = 128;
 
-/// Rows whose logits are there at once, of so many ids on this rank.
-pub(super) fn head_rows(ids: usize) -> usize {
-    (LOGITS_MAX / ids.max(1)).clamp(HEAD_ROWS_LEAST, HEAD_ROWS_MOST)
+/// Rows whose logits are there at once, of so many ids on this rank, where there is room for about so many logits. Each part of
+/// the rows passes once over the head's gradient, so that small parts cost a large vocabulary much of a device's memory traffic.
+pub(super) fn head_rows(ids: usize, logits: usize) -> usize {
+    (logits / ids.max(1)).clamp(HEAD_ROWS_LEAST, HEAD_ROWS_MOST) / TILE * TILE
 }
 
 /// Which of the logits count.
@@ -96,6 +96,8 @@ mod tests {
 
     #[test]
     fn a_large_vocabulary_has_fewer_rows_at_once_and_more_on_more_ranks() {
-        assert_eq!([151_936, 152_064 / 4, 49_152, 384, 4 << 20].map(head_rows), [883, 1_024, 1_024, 1_024, 256]);
+        let rows = |logits: usize| [151_936, 152_064 / 4, 49_152, 384, 4 << 20].map(|ids| head_rows(ids, logits));
+        assert_eq!(rows(1 << 27), [768, 3_456, 2_688, 4_096, 256]);
+        assert_eq!(rows(1 << 29), [3_456, 4_096, 4_096, 4_096, 256]);
     }
 }

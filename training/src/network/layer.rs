@@ -1,8 +1,8 @@
-//! One layer forwards and back, over packed sequences. The way back begins with what went in and computes the rest again; sums
+//! One layer forwards and back, over packed sequences. The way back begins with what went in and computes the rest again, but for what is kept; sums
 //! over ranks stand where a product over parts of the inputs ends, and where the gradient of something whole comes from parts.
 //! It refuses to know embedding and loss.
 
-use super::arena::Work;
+use super::arena::{Kept, Work};
 use super::tensors::LayerTensors;
 use crate::pack::Pack;
 use legwork_kernels::{Heads, Learn, OpsError, Rope};
@@ -32,49 +32,65 @@ impl<B: Learn> Pass<'_, B> {
         &self,
         layer: &LayerTensors<B::Param>,
         input: &B::Rows,
+        kept: &mut Kept<B>,
         w: &mut Work<B>,
         output: &mut B::Rows,
     ) -> Result<(), OpsError> {
-        self.attend(layer, input, w)?;
+        self.turn(layer, input, w)?;
+        self.attend(layer, input, kept, w)?;
         self.activate(layer, w)?;
         self.ops.linear_forward(&w.activated, &layer.down, self.once(&layer.down_bias), &mut w.branch)?;
         self.sum(&mut w.branch)?;
-        self.ops.copy(&w.middle, output)?;
-        self.ops.add(output, &w.branch)
+        self.ops.sum_into(&kept.middle, &w.branch, output)
     }
 
-    /// The first half, up to the stream in the layer's middle.
-    fn attend(&self, layer: &LayerTensors<B::Param>, input: &B::Rows, w: &mut Work<B>) -> Result<(), OpsError> {
+    /// Up to the queries, keys and values that attention takes.
+    fn turn(&self, layer: &LayerTensors<B::Param>, input: &B::Rows, w: &mut Work<B>) -> Result<(), OpsError> {
         let ops = self.ops;
         ops.norm_forward(input, &layer.attention_norm, self.eps, &mut w.normed)?;
         ops.linear_forward(&w.normed, &layer.qkv, layer.qkv_bias.as_ref(), &mut w.before)?;
-        ops.copy(&w.before, &mut w.qkv)?;
         let norms = layer.head_norms.as_ref().map(|norms| (&norms.query, &norms.key, self.eps));
-        ops.rotate_forward(&mut w.qkv, self.heads, norms, self.rope, &self.pack.positions)?;
-        ops.attend_forward(&w.qkv, self.heads, &self.pack.starts, &mut w.attended, &mut w.lse)?;
-        ops.linear_forward(&w.attended, &layer.output, self.once(&layer.output_bias), &mut w.branch)?;
-        self.sum(&mut w.branch)?;
-        ops.copy(input, &mut w.middle)?;
-        ops.add(&mut w.middle, &w.branch)
+        ops.rotate_into(&w.before, &mut w.qkv, self.heads, norms, self.rope, &self.pack.positions)
     }
 
-    /// The second half, up to what goes into its last product.
+    /// The rest of the first half, up to the stream in the layer's middle and its norm.
+    fn attend(
+        &self,
+        layer: &LayerTensors<B::Param>,
+        input: &B::Rows,
+        kept: &mut Kept<B>,
+        w: &mut Work<B>,
+    ) -> Result<(), OpsError> {
+        let ops = self.ops;
+        ops.attend_forward(&w.qkv, self.heads, &self.pack.starts, &mut kept.attended, &mut kept.lse)?;
+        ops.linear_forward(&kept.attended, &layer.output, self.once(&layer.output_bias), &mut w.branch)?;
+        self.sum(&mut w.branch)?;
+        let norm = (&layer.mlp_norm, self.eps);
+        ops.sum_norm_into(input, &w.branch, norm, &mut kept.middle, &mut w.normed_mlp)
+    }
+
+    /// The second half from its norm on, up to what goes into its last product.
     fn activate(&self, layer: &LayerTensors<B::Param>, w: &mut Work<B>) -> Result<(), OpsError> {
-        self.ops.norm_forward(&w.middle, &layer.mlp_norm, self.eps, &mut w.normed_mlp)?;
         self.ops.linear_forward(&w.normed_mlp, &layer.gate_up, layer.gate_up_bias.as_ref(), &mut w.gate_up)?;
         self.ops.swiglu(&w.gate_up, &mut w.activated)
     }
 
     /// Turns the stream's gradient behind the layer into that before it, and adds to the gradients of its tensors. The biases
-    /// that one rank adds are learned by all, from a gradient that all have.
+    /// that one rank adds are learned by all, from a gradient that all have. What attention gave may be there still.
     pub(super) fn backward(
         &self,
         layer: &mut LayerTensors<B::Param>,
         input: &B::Rows,
+        (kept, is_kept): (&mut Kept<B>, bool),
         w: &mut Work<B>,
     ) -> Result<(), OpsError> {
         let ops = self.ops;
-        self.attend(layer, input, w)?;
+        self.turn(layer, input, w)?;
+        if is_kept {
+            ops.norm_forward(&kept.middle, &layer.mlp_norm, self.eps, &mut w.normed_mlp)?;
+        } else {
+            self.attend(layer, input, kept, w)?;
+        }
         self.activate(layer, w)?;
 
         let bias = layer.down_bias.as_mut();
@@ -83,12 +99,12 @@ impl<B: Learn> Pass<'_, B> {
         let bias = layer.gate_up_bias.as_mut();
         ops.linear_backward(&w.normed_mlp, &mut layer.gate_up, bias, &w.d_gate_up, Some(&mut w.branch))?;
         self.sum(&mut w.branch)?;
-        ops.norm_backward(&w.middle, &mut layer.mlp_norm, self.eps, &w.branch, &mut w.d_stream)?;
+        ops.norm_backward(&kept.middle, &mut layer.mlp_norm, self.eps, &w.branch, &mut w.d_stream)?;
 
         let bias = layer.output_bias.as_mut();
-        ops.linear_backward(&w.attended, &mut layer.output, bias, &w.d_stream, Some(&mut w.d_attended))?;
+        ops.linear_backward(&kept.attended, &mut layer.output, bias, &w.d_stream, Some(&mut w.d_attended))?;
         let starts = &self.pack.starts;
-        ops.attend_backward(&w.qkv, self.heads, starts, &w.attended, &w.lse, &w.d_attended, &mut w.d_qkv)?;
+        ops.attend_backward(&w.qkv, self.heads, starts, &kept.attended, &kept.lse, &w.d_attended, &mut w.d_qkv)?;
         let norms = layer.head_norms.as_mut().map(|norms| (&mut norms.query, &mut norms.key, self.eps));
         ops.rotate_backward(&w.before, self.heads, norms, self.rope, &self.pack.positions, &mut w.d_qkv)?;
         let bias = layer.qkv_bias.as_mut();

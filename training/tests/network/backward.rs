@@ -124,6 +124,20 @@ fn the_padding_of_the_vocabulary_is_in_the_softmax_when_it_is_told_to_be() {
     assert!(got > self::rank(&config).evaluate(&packs).unwrap() + 1e-3);
 }
 
+#[test]
+fn what_is_computed_again_is_what_is_kept_bit_for_bit() {
+    for (family, config) in tiny::families() {
+        let packs = some_packs(&config);
+        let gradients = |keep_attention: bool| {
+            let settings = NetworkSettings { keep_attention, ..SETTINGS };
+            let mut rank = DecoderRank::of_tensors(Cpu::new(), &config, tiny::tensors(&config, 3), settings).unwrap();
+            let losses: Vec<f64> = packs.iter().map(|pack| rank.network_mut().learn(pack).unwrap()).collect();
+            (losses, tiny::read(&rank, Part::Gradient))
+        };
+        assert_eq!(gradients(true), gradients(false), "{family}");
+    }
+}
+
 fn rank(config: &DecoderConfig) -> DecoderRank<Cpu> {
     tiny::rank(Cpu::new(), config, 3)
 }

@@ -73,6 +73,19 @@ fn furthest(what: &str, got: &Gradients, expected: &Gradients) -> f64 {
     off.fold(0.0, f64::max)
 }
 
+/// What is computed again is what is kept, bit for bit.
+fn keeps<B: Learn>(open: impl Fn() -> B) {
+    let config = wide_heads();
+    let packs = some_packs(&config);
+    let gradients = |keep_attention: bool| {
+        let settings = legwork_training::network::NetworkSettings { keep_attention, ..SETTINGS };
+        let mut rank = DecoderRank::of_tensors(open(), &config, rounded(&config), settings).unwrap();
+        let losses: Vec<f64> = packs.iter().map(|pack| rank.network_mut().learn(pack).unwrap()).collect();
+        (losses, tiny::read(&rank, Part::Gradient))
+    };
+    assert_eq!(gradients(true), gradients(false));
+}
+
 /// Losses and gradients of all families.
 fn learns<B: Learn>(open: impl Fn() -> B) {
     for (family, config) in configs() {
@@ -106,7 +119,10 @@ fn steps<B: Learn + Send>(ops: B) {
 #[test]
 fn losses_and_gradients_on_an_emulated_card_are_near_the_processors() {
     match Emulated::find() {
-        Some(_) => learns(|| Card::new(Emulated::find().unwrap()).unwrap()),
+        Some(_) => {
+            learns(|| Card::new(Emulated::find().unwrap()).unwrap());
+            keeps(|| Card::new(Emulated::find().unwrap()).unwrap());
+        }
         None => println!("skipped: there is no C++ compiler here that is called c++"),
     }
 }
@@ -115,7 +131,10 @@ fn losses_and_gradients_on_an_emulated_card_are_near_the_processors() {
 fn losses_and_gradients_on_a_card_are_near_the_processors() {
     match Nvidia::count() {
         0 => println!("skipped: there is no card here"),
-        _ => learns(|| Cuda::open(0, None).unwrap()),
+        _ => {
+            learns(|| Cuda::open(0, None).unwrap());
+            keeps(|| Cuda::open(0, None).unwrap());
+        }
     }
 }
 

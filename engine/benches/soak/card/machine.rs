@@ -7,12 +7,16 @@ use legwork_kernels::cuda::{Cuda, Nvidia};
 use legwork_kernels::{Batch, Cpu, DrawRules, HostBytes, OpsError};
 use legwork_model::apart::{Apart, serve};
 use legwork_model::{Decoder, DecoderSettings, Forward, ModelError, ModelFiles, ModelLimits, Next};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// The first argument of the process that computes.
 pub(crate) const CHILD: &str = "--card-process";
+/// A card is opened so often at most, and so long after it could not be.
+const OPENINGS_MAX: usize = 6;
+const OPENING_PAUSE: Duration = Duration::from_secs(3);
 
 /// A model's folder and what computes it.
 pub(super) struct Machine {
@@ -21,17 +25,34 @@ pub(super) struct Machine {
     pub(super) card: Option<usize>,
     /// For asking what is free.
     pub(super) gauge: Option<Nvidia>,
+    /// The process that computes.
+    pub(super) process: Cell<Option<u32>>,
 }
 
 impl Machine {
-    /// The model in a process of its own, whose machine fails after a while, if at all.
+    /// The model in a process of its own, whose machine fails after a while, if at all. A card that has just failed may be
+    /// missing for some seconds: then it is looked for again.
     pub(super) fn model(&self, pages: usize, rows_max: usize, fails_after: Option<Duration>) -> Model {
         let card = self.card.map_or_else(|| "cpu".to_owned(), |card| card.to_string());
         let fails = fails_after.map_or_else(|| "never".to_owned(), |after| after.as_millis().to_string());
         let opening = format!("{card} {pages} {rows_max} {fails} {}", self.folder.display());
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg(CHILD);
-        Model(Some(Apart::start(command, opening.as_bytes()).unwrap()))
+        let mut tries = 1;
+        loop {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.arg(CHILD);
+            match Apart::start(command, opening.as_bytes()) {
+                Ok(model) => {
+                    self.process.set(Some(model.process_id()));
+                    return Model(Some(model));
+                }
+                Err(error) => {
+                    println!("opening {card}, try {tries} of {OPENINGS_MAX}: {error}");
+                    assert!(tries < OPENINGS_MAX, "{card} could not be opened: {error}");
+                }
+            }
+            tries += 1;
+            std::thread::sleep(OPENING_PAUSE);
+        }
     }
 
     /// Tokens of its vocabulary.

@@ -1,11 +1,12 @@
-//! Attention within packed rows, forward and back: the fast kernels for heads of 64 or 128 values, plain ones for others.
+//! Attention within packed rows, forward and back: the fast kernels for heads of 64 or 128 values, Hopper's own where the card is
+//! one, plain ones for others.
 //!
 //! It refuses to know what the rows stand for. Tiles of the sequences are put on the card once for all layers of a pass.
 
 use super::param::{CardSums, SINGLE_BYTES};
 use super::plan::{key_tiles, reaches, tiles};
 use super::room::{Room, blocks, word};
-use super::units::{ATTEND_WARPS, KEY_WARPS, QUERY_WARPS};
+use super::units::{ATTEND_WARPS, HOPPER_TILE_KEYS, KEY_WARPS, QUERY_WARPS, TILE_KEYS};
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Driver, Shape};
 use crate::cuda::memory::{CardRows, Growing};
@@ -29,9 +30,10 @@ pub(super) struct Sequences<D: Driver> {
     /// Which they are, and of which heads; none after a failure.
     of: Option<(Vec<u32>, Option<Fast>)>,
     words: Growing<D>,
-    tiles: usize,
-    key_tiles: usize,
-    at: [u64; 2],
+    pub(super) tiles: usize,
+    pub(super) key_tiles: usize,
+    /// Where the tiles of rows are, or the reaches, and those of keys.
+    pub(super) at: [u64; 2],
 }
 
 impl<D: Driver> Sequences<D> {
@@ -46,7 +48,10 @@ impl<D: Driver> Sequences<D> {
         }
         self.of = None;
         let (first, second): (Vec<u32>, Vec<u32>) = match fast {
-            Some(fast) => (tiles(starts, fast.tile_rows).concat(), key_tiles(starts).concat()),
+            Some(fast) => {
+                let tile_keys = if driver.is_hopper() { HOPPER_TILE_KEYS } else { TILE_KEYS };
+                (tiles(starts, fast.tile_rows).concat(), key_tiles(starts, tile_keys).concat())
+            }
             None => (reaches(starts).concat(), Vec::new()),
         };
         (self.tiles, self.key_tiles) = (first.len() / 3, second.len() / 3);
@@ -68,15 +73,15 @@ pub(super) struct Attended<'a, D: Driver> {
 
 impl<D: Driver> Attended<'_, D> {
     /// What scores are multiplied by for powers of two.
-    fn scale(&self) -> Arg {
+    pub(super) fn scale(&self) -> Arg {
         Arg::Float(std::f32::consts::LOG2_E / (self.heads.dim as f32).sqrt())
     }
 
-    fn heads(&self) -> [Arg; 2] {
+    pub(super) fn heads(&self) -> [Arg; 2] {
         [word(self.heads.query), word(self.heads.kv)]
     }
 
-    fn qkv(&self) -> [Arg; 2] {
+    pub(super) fn qkv(&self) -> [Arg; 2] {
         [Arg::Address(self.qkv.address), word(self.qkv.stride)]
     }
 }
@@ -134,6 +139,9 @@ impl<D: Driver> Card<D> {
             #[allow(unsafe_code)]
             return unsafe { self.driver.launch(&room.kernels.attend_rows, shape, &args) };
         };
+        if self.driver.is_hopper() {
+            return self.attend_on_hopper(&mut room, place, fast);
+        }
         let shape =
             Shape { shared_bytes: shared_bytes_of_tile(fast), ..blocks([tiles, place.heads.kv], 32 * ATTEND_WARPS) };
         let args = [qkv, stride, Arg::Address(at[0]), query_heads, kv_heads, place.scale(), out, out_stride, lse];
@@ -157,6 +165,9 @@ impl<D: Driver> Card<D> {
         let Heads { query, kv, dim } = place.heads;
         let (rows, fast) = (place.qkv.rows, Fast::of(place.heads));
         room.sequences.prepare(&self.driver, place.starts, fast)?;
+        if let (Some(fast), true) = (fast, self.driver.is_hopper()) {
+            return self.attend_back_on_hopper(room, place, fast, d_out, d_qkv);
+        }
         let delta = room.delta.at_least(&self.driver, "sums of rows", rows * query * SINGLE_BYTES)?;
         let [out, out_stride, d] =
             [Arg::Address(place.out.address), word(place.out.stride), Arg::Address(d_out.address)];

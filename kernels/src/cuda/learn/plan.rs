@@ -3,11 +3,6 @@
 //!
 //! It refuses to know cards; what it gives are the words that the kernels read.
 
-use super::units::KEY_WARPS;
-
-/// Keys of a tile.
-const KEYS: usize = 16 * KEY_WARPS;
-
 /// Words for each tile of query rows: its first row, how many, and the first of its sequence. Those with most to see come
 /// first, so that none of these is left to the end.
 pub(super) fn tiles(starts: &[u32], tile_rows: usize) -> Vec<[u32; 3]> {
@@ -17,8 +12,8 @@ pub(super) fn tiles(starts: &[u32], tile_rows: usize) -> Vec<[u32; 3]> {
 }
 
 /// Words for each tile of keys: its first row, how many, and the row behind its sequence. Those seen by most come first.
-pub(super) fn key_tiles(starts: &[u32]) -> Vec<[u32; 3]> {
-    let mut tiles = pieces(starts, KEYS, |row, rows, _, end| [row, rows, end]);
+pub(super) fn key_tiles(starts: &[u32], tile_keys: usize) -> Vec<[u32; 3]> {
+    let mut tiles = pieces(starts, tile_keys, |row, rows, _, end| [row, rows, end]);
     tiles.sort_by_key(|[row, _, end]| std::cmp::Reverse(end - row));
     tiles
 }
@@ -88,8 +83,8 @@ mod tests {
                     prop_assert_eq!(reaches[at as usize][0], begin);
                 }
             }
-            for [row, rows, end] in key_tiles(&starts) {
-                prop_assert!(rows > 0 && rows as usize <= KEYS);
+            for [row, rows, end] in key_tiles(&starts, size) {
+                prop_assert!(rows > 0 && rows as usize <= size);
                 for at in row..row + rows {
                     seen[at as usize][1] += 1;
                     prop_assert_eq!(reaches[at as usize][1], end);

@@ -3,6 +3,7 @@
 //! It refuses to know what is computed.
 
 use super::attend::{Fastened, Sequences};
+use super::attend_hopper::{Descriptions, OnHopper};
 use super::turn::Turns;
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Driver, Shape};
@@ -20,6 +21,8 @@ const THREADS: usize = 256;
 pub(in crate::cuda) struct Room<D: Driver> {
     pub(super) kernels: Kernels<D>,
     pub(super) fast: HashMap<Fast, Fastened<D>>,
+    pub(super) hopper: HashMap<Fast, OnHopper<D>>,
+    pub(super) descriptions: Descriptions<D>,
     pub(super) sequences: Sequences<D>,
     pub(super) turns: Turns<D>,
     pub(super) words: Growing<D>,
@@ -52,8 +55,8 @@ macro_rules! kernels {
 kernels! {
     rows: rms_norm;
     rotate: angles;
-    train_rows: fill_zero copy_pieces add_rows gather_some scatter_single scatter_rows norm_back column_partials add_columns swiglu_back;
-    train_rotate: rotate_rows rotate_back;
+    train_rows: fill_zero copy_pieces add_rows sum_rows sum_norm gather_some scatter_single scatter_rows norm_back column_partials add_columns swiglu_back;
+    train_rotate: rotate_rows rotate_back rotate_rows_wide rotate_back_wide;
     train_plain: deltas attend_rows back_rows back_seen;
     train_loss: loss_stats loss_rescale loss_gradient;
     train_update: squares sum_partials adamw narrow_copy;
@@ -67,6 +70,8 @@ impl<D: Driver> Card<D> {
             *room = Some(Room {
                 kernels: Kernels::new(&self.driver)?,
                 fast: HashMap::new(),
+                hopper: HashMap::new(),
+                descriptions: Descriptions::new(),
                 sequences: Sequences::new(),
                 turns: Turns::new(),
                 words: Growing::new(),

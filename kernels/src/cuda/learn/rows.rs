@@ -8,6 +8,7 @@ use super::room::{blocks, flat, word};
 use crate::cuda::backend::Card;
 use crate::cuda::driver::{Arg, Driver};
 use crate::cuda::memory::{CardRows, VALUE_BYTES};
+use crate::cuda::plan::FAST_DIMS;
 use crate::ops::{Heads, OpsError, Rope};
 
 /// Bytes of a piece of the kernels that go over memory as it lies.
@@ -15,7 +16,7 @@ const PIECE_BYTES: usize = 16;
 /// Threads of a block that takes whole rows.
 const ROW_THREADS_MAX: usize = 1_024;
 /// Values of a row at most where its gradient stays in registers: two chunks of each thread.
-const NORM_WIDTH_MAX: usize = 2 * 8 * ROW_THREADS_MAX;
+pub(super) const NORM_WIDTH_MAX: usize = 2 * 8 * ROW_THREADS_MAX;
 /// Blocks at most that sum rows for a gradient. A number of its own and not one of the card's, so that sums are the same on all.
 const SUM_BLOCKS: usize = 512;
 /// Rows of which a block sums columns.
@@ -49,6 +50,53 @@ impl<D: Driver> Card<D> {
     pub(super) fn add_rows(&self, x: &CardRows<D>, delta: &CardRows<D>) -> Result<(), OpsError> {
         let room = self.room()?;
         self.over_both(&room.kernels.add_rows, x, delta)
+    }
+
+    /// The caller has checked all three and set their rows.
+    pub(super) fn sum_rows(&self, x: &CardRows<D>, delta: &CardRows<D>, out: &CardRows<D>) -> Result<(), OpsError> {
+        let pieces = x.rows * x.stride * VALUE_BYTES / PIECE_BYTES;
+        if pieces == 0 {
+            return Ok(());
+        }
+        let args = [x, delta, out].map(|rows| Arg::Address(rows.address));
+        let args = [&args[..], &[Arg::Long(pieces as u64)]].concat();
+        let room = self.room()?;
+        // SAFETY: as `sum_rows` declares them; all three hold as many rows at one stride.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&room.kernels.sum_rows, flat(pieces), &args)
+        }
+    }
+
+    /// The caller has checked all of them, and that rows are no wider than [`NORM_WIDTH_MAX`].
+    pub(super) fn sum_norm_rows(
+        &self,
+        x: &CardRows<D>,
+        delta: &CardRows<D>,
+        (weight, eps): (&CardParam<D>, f32),
+        sum: &CardRows<D>,
+        out: &CardRows<D>,
+    ) -> Result<(), OpsError> {
+        if x.rows == 0 || x.width == 0 {
+            return Ok(());
+        }
+        let args = [
+            Arg::Address(x.address),
+            Arg::Address(delta.address),
+            word(x.stride),
+            word(x.width),
+            Arg::Address(weight.copy_at(&self.driver)),
+            Arg::Float(eps),
+            Arg::Address(sum.address),
+            Arg::Address(out.address),
+        ];
+        let room = self.room()?;
+        // SAFETY: as `sum_norm` declares them; all four hold so many rows of one width, the weight is as wide, and its threads have
+        // two chunks of a row or fewer.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.driver.launch(&room.kernels.sum_norm, blocks([x.rows, 1], row_threads(x.width)), &args)
+        }
     }
 
     /// Starts a kernel over the pieces of two buffers that hold as many rows of one width.
@@ -226,8 +274,10 @@ impl<D: Driver> Card<D> {
         }
     }
 
+    /// From other rows, or in place. The caller has checked both and set their rows.
     pub(super) fn rotate_rows(
         &self,
+        from: Option<&CardRows<D>>,
         qkv: &CardRows<D>,
         heads: Heads,
         norms: Option<(&CardParam<D>, &CardParam<D>, f32)>,
@@ -237,29 +287,36 @@ impl<D: Driver> Card<D> {
         if qkv.rows == 0 {
             return Ok(());
         }
+        let is_wide = is_wide(heads, rope);
+        if let Some(from) = from.filter(|_| !is_wide) {
+            self.copy_rows(from, qkv)?;
+        }
         let mut room = self.room()?;
         let room = &mut *room;
-        let table = room.turns.table(&self.driver, &room.kernels.angles, rope, positions)?;
+        let table = Arg::Address(room.turns.table(&self.driver, &room.kernels.angles, rope, positions)?);
         let at = |norm: &CardParam<D>| norm.copy_at(&self.driver);
         let (query, key, eps) = norms.map_or((0, 0, 0.0), |(query, key, eps)| (at(query), at(key), eps));
-        let args = [
-            Arg::Address(qkv.address),
-            word(qkv.stride),
-            word(heads.query),
-            word(heads.kv),
-            word(heads.dim),
-            Arg::Address(query),
-            Arg::Address(key),
-            Arg::Float(eps),
-            Arg::Address(table),
-            Arg::Word(rope.interleaved.into()),
-        ];
-        let shape = blocks([qkv.rows, (heads.query + heads.kv).div_ceil(4)], 128);
-        // SAFETY: as `rotate_rows` declares them; rows are of these heads, norms as wide as one, and the table has a pair of
-        // floats for each row and pair.
+        let of_rows = [word(qkv.stride), word(heads.query), word(heads.kv), word(heads.dim)];
+        let of_norms = [Arg::Address(query), Arg::Address(key), Arg::Float(eps)];
+        let to = Arg::Address(qkv.address);
+        let (kernel, args, below) = match is_wide {
+            true => {
+                let places = [Arg::Address(from.map_or(qkv.address, |from| from.address)), to];
+                let args = [&places[..], &of_rows, &of_norms, &[table]].concat();
+                let heads_of_block = 128 / (heads.dim / 16);
+                (&room.kernels.rotate_rows_wide, args, (heads.query + 2 * heads.kv).div_ceil(heads_of_block))
+            }
+            false => {
+                let neighbours = Arg::Word(rope.interleaved.into());
+                let args = [&[to][..], &of_rows, &of_norms, &[table, neighbours]].concat();
+                (&room.kernels.rotate_rows, args, (heads.query + heads.kv).div_ceil(4))
+            }
+        };
+        // SAFETY: as both kernels declare them; rows are of these heads at one stride, norms as wide as one, and the table has a
+        // pair of floats for each row and pair.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&room.kernels.rotate_rows, shape, &args)
+            self.driver.launch(kernel, blocks([qkv.rows, below], 128), &args)
         }
     }
 
@@ -299,14 +356,17 @@ impl<D: Driver> Card<D> {
             Arg::Address(weights[1]),
             Arg::Float(eps),
             Arg::Address(table),
-            Arg::Word(rope.interleaved.into()),
-            Arg::Address(partial),
         ];
-        // SAFETY: as `rotate_back` declares them; both hold so many rows of these heads, norms are as wide as one, the table has
+        let (kernel, last) = match is_wide(heads, rope) {
+            true => (&room.kernels.rotate_back_wide, vec![Arg::Address(partial)]),
+            false => (&room.kernels.rotate_back, vec![Arg::Word(rope.interleaved.into()), Arg::Address(partial)]),
+        };
+        let args = [&args[..], &last].concat();
+        // SAFETY: as both kernels declare them; both hold so many rows of these heads, norms are as wide as one, the table has
         // a pair of floats for each row and pair, and there is room for the sums of each block.
         #[allow(unsafe_code)]
         unsafe {
-            self.driver.launch(&room.kernels.rotate_back, blocks([count, 1], 256), &args)?;
+            self.driver.launch(kernel, blocks([count, 1], 256), &args)?;
         }
         let Some(gradients) = gradients else { return Ok(()) };
         for (number, gradient) in gradients.into_iter().enumerate() {
@@ -341,6 +401,11 @@ impl<D: Driver> Card<D> {
             self.driver.launch(&room.kernels.swiglu_back, shape, &args)
         }
     }
+}
+
+/// Whether the kernels take heads by 16 bytes of either half.
+fn is_wide(heads: Heads, rope: &Rope) -> bool {
+    FAST_DIMS.contains(&heads.dim) && !rope.interleaved
 }
 
 /// Threads of a block that takes whole rows, a chunk each where they suffice.

@@ -11,6 +11,12 @@ pub const ATTEND_WARPS: usize = TILE_PACKED / 32;
 pub const QUERY_WARPS: usize = TILE_PACKED / 16;
 /// Warps of a block of the kernel that goes over keys, each with 16 of them: so that two blocks share a processor's memory.
 pub const KEY_WARPS: usize = 4;
+/// Keys of a block of this kernel.
+pub const TILE_KEYS: usize = 16 * KEY_WARPS;
+/// Keys of a block of Hopper's.
+pub const HOPPER_TILE_KEYS: usize = 128;
+/// Steps that Hopper's kernels of the way back have in shared memory at once.
+pub const BACK_STAGES: usize = 4;
 
 impl Unit {
     /// What learning does to rows.
@@ -19,10 +25,12 @@ impl Unit {
             "fill_zero",
             "copy_pieces",
             "add_rows",
+            "sum_rows",
             "gather_some",
             "scatter_single",
             "scatter_rows",
             "norm_back",
+            "sum_norm",
             "column_partials",
             "add_columns",
             "swiglu_back",
@@ -32,7 +40,7 @@ impl Unit {
 
     /// Norms of heads and their rotation, and the way back.
     pub fn train_rotate() -> Self {
-        let kernels = &["rotate_rows", "rotate_back"];
+        let kernels = &["rotate_rows", "rotate_back", "rotate_rows_wide", "rotate_back_wide"];
         Self { file: "train_rotate.cu", text: include_str!("../train_rotate.cu"), defines: Vec::new(), kernels }
     }
 
@@ -61,6 +69,46 @@ impl Unit {
         Self { file: "train_keys.cu", text: include_str!("../train_keys.cu"), defines, kernels: &["back_keys"] }
     }
 
+    /// What attention's way back on Hopper takes from scores and their gradients.
+    pub fn train_bases(dim: usize) -> Self {
+        let defines = vec![("DIM", dim as u32)];
+        Self { file: "train_bases.cu", text: include_str!("../train_bases.cu"), defines, kernels: &["bases"] }
+    }
+
+    /// Attention within packed rows with the instructions that only Hopper has.
+    pub fn train_attend_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(
+            include_str!("../hopper.cu"),
+            include_str!("../panels.cu"),
+            include_str!("../attend_hopper.cu"),
+            include_str!("../train_attend_hopper.cu")
+        );
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32)];
+        Self { file: "train_attend_hopper.cu", text, defines, kernels: &["attend"] }
+    }
+
+    /// The gradient of queries with these.
+    pub fn train_queries_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(
+            include_str!("../hopper.cu"),
+            include_str!("../panels.cu"),
+            include_str!("../train_queries_hopper.cu")
+        );
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("STAGES", BACK_STAGES as u32)];
+        Self { file: "train_queries_hopper.cu", text, defines, kernels: &["back_queries"] }
+    }
+
+    /// The gradients of keys and values with these.
+    pub fn train_keys_hopper(dim: usize, group: usize) -> Self {
+        let text = concat!(
+            include_str!("../hopper.cu"),
+            include_str!("../panels.cu"),
+            include_str!("../train_keys_hopper.cu")
+        );
+        let defines = vec![("DIM", dim as u32), ("GROUP", group as u32), ("STAGES", BACK_STAGES as u32)];
+        Self { file: "train_keys_hopper.cu", text, defines, kernels: &["back_keys"] }
+    }
+
     /// The loss.
     pub fn train_loss() -> Self {
         let kernels = &["loss_stats", "loss_rescale", "loss_gradient"];
@@ -87,6 +135,10 @@ mod tests {
             Unit::train_attend(64, 2),
             Unit::train_queries(64, 2),
             Unit::train_keys(64, 2),
+            Unit::train_bases(64),
+            Unit::train_attend_hopper(64, 2),
+            Unit::train_queries_hopper(64, 2),
+            Unit::train_keys_hopper(64, 2),
             Unit::train_loss(),
             Unit::train_update(),
         ];
