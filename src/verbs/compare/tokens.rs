@@ -23,6 +23,15 @@ use std::sync::Arc;
 /// Tokens that a model is asked for where conversations part: as many as an engine gives.
 const LIKELIEST: u8 = legwork_engine::LOGPROBS_MAX;
 
+/// Where an episode parts.
+struct Place {
+    scope: Scope,
+    turn: u32,
+    parting: Parting,
+    /// What the model had read there; nothing where it parts by no token.
+    read: Vec<u32>,
+}
+
 /// An episode that parts, and what its model had read there.
 struct Parted {
     divergence: Divergence,
@@ -43,7 +52,9 @@ pub(super) fn divergences(
     for key in all.iter().filter(|key| planned.contains(*key)) {
         episodes += 1;
         let (events, others) = (before.reader.events(key)?, after.reader.events(key)?);
-        let Some((scope, turn, parting, read)) = first_parting(&events, &others, &mut distance) else { continue };
+        let Some(Place { scope, turn, parting, read }) = first_parting(&events, &others, &mut distance) else {
+            continue;
+        };
         let divergence = Divergence {
             key: key.clone(),
             before: of_before.get(key).copied(),
@@ -75,17 +86,13 @@ fn outcomes(run: &OpenRun) -> BTreeMap<EpisodeKey, Outcome> {
 }
 
 /// The first machine, in the first run's order of events, whose conversation parts.
-fn first_parting(
-    before: &[StoredEvent],
-    after: &[StoredEvent],
-    distance: &mut Distance,
-) -> Option<(Scope, u32, Parting, Vec<u32>)> {
+fn first_parting(before: &[StoredEvent], after: &[StoredEvent], distance: &mut Distance) -> Option<Place> {
     let (before, after) = (answers(before), answers(after));
     let scopes: BTreeSet<Scope> = before.iter().chain(&after).map(|(scope, _)| *scope).collect();
     let of = |all: &[(Scope, Answer<'_>)], scope: Scope| -> Vec<usize> {
         all.iter().enumerate().filter(|(_, (of, _))| *of == scope).map(|(place, _)| place).collect()
     };
-    let mut first: Option<(usize, (Scope, u32, Parting, Vec<u32>))> = None;
+    let mut first: Option<(usize, Place)> = None;
     for scope in scopes {
         let places = of(&before, scope);
         let mine: Vec<Answer<'_>> = places.iter().map(|place| before[*place].1).collect();
@@ -94,10 +101,10 @@ fn first_parting(
         let at = places.get(turn as usize).copied().unwrap_or(usize::MAX);
         if first.as_ref().is_none_or(|(first, _)| at < *first) {
             let read = read_before(mine.get(turn as usize), &parting);
-            first = Some((at, (scope, turn, parting, read)));
+            first = Some((at, Place { scope, turn, parting, read }));
         }
     }
-    first.map(|(_, parting)| parting)
+    first.map(|(_, place)| place)
 }
 
 /// The prompt, and what both runs drew behind it.
