@@ -58,7 +58,7 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn json(output: &Output) -> serde_json::Value {
+pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", out(output), err(output)))
 }
 
@@ -180,7 +180,11 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
         (&["eval", "-p", "crad"], 2, "did you mean `card`"),
         (&["eval", "--tier", "impossible"], 1, "no question is left"),
         (&["report", "nowhere"], 1, "holds no run"),
-        (&["eval", "--set", "models.worker.mock=\"genius\""], 1, "expected oracle, instant, believing or comparing"),
+        (
+            &["eval", "--set", "models.worker.mock=\"genius\""],
+            1,
+            "expected oracle, trail, instant, believing or comparing",
+        ),
         (&["evaluate"], 2, "unrecognized subcommand"),
     ];
     for (args, code, text) in bad {

@@ -11,6 +11,7 @@ mod library;
 mod oracle;
 mod parts;
 mod retriever;
+mod trail;
 mod worker;
 
 pub use board::RecordingBoard;
@@ -24,4 +25,5 @@ pub use library::{FixedLibrary, GoldLibrary};
 pub use oracle::{OracleModel, Skill};
 pub use parts::{MockCoordinatorModel, MockJudge};
 pub use retriever::MockRetriever;
+pub use trail::TrailModel;
 pub use worker::OracleWorker;
