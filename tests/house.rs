@@ -63,7 +63,7 @@ const KNOWN_TO: &[(&str, &[&str], &[&str])] = &[
     ("frostem", &["retrieval"], &[]),
     ("indicatif", &[""], &[]),
     ("memmap2", &["kernels"], &[]),
-    ("mimalloc", &[""], &["scenarios"]),
+    ("mimalloc", &[""], &["scenarios", "engine"]),
     ("minijinja", &["model", "protocol"], &[]),
     ("minijinja-contrib", &["model"], &[]),
     ("parquet", &["retrieval", "training", "worlds"], &[]),

@@ -19,4 +19,5 @@ mod rows;
 mod run_folder;
 mod signals;
 mod stage;
+mod token_differences;
 mod training;

@@ -58,7 +58,7 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn json(output: &Output) -> serde_json::Value {
+pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", out(output), err(output)))
 }
 
@@ -186,7 +186,7 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
         (
             &["eval", "-p", "archive-mock", "--set", "models.worker.mock=\"genius\""],
             1,
-            "expected oracle, teacher, instant, believing or comparing",
+            "expected oracle, teacher, trail, instant, believing or comparing",
         ),
         (&["evaluate"], 2, "unrecognized subcommand"),
     ];

@@ -30,6 +30,9 @@ const MOMENTS: [&str; 9] = [
     "step 12/12  held out",
 ];
 
+/// How far losses may be apart, of themselves, where sums are taken in another order.
+const NEAR: f64 = 1e-4;
+
 /// A place with rows and an untrained model.
 fn furnished() -> Place {
     let place = Place::new();
@@ -240,4 +243,36 @@ fn a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_last_checkpoint()
         assert!(output.status.success(), "{run}: {}", err(&output));
         assert_eq!(came(&folder, STEPS), undisturbed, "{run}");
     }
+}
+
+#[test]
+fn two_replicas_learn_what_one_learns_and_the_manifest_names_them() {
+    let place = furnished();
+    for (run, more) in [("one", &[][..]), ("two", &["--dp", "2"])] {
+        let done = place.run(&train(run, more));
+        assert!(done.status.success(), "{}", err(&done));
+    }
+    let losses = |run: &str| -> Vec<f64> {
+        let records = read_records(&place.path(&format!("runs/{run}"))).unwrap().records;
+        let step = |record: &Record| if let Record::Step(step) = record { step.loss } else { None };
+        records.iter().filter_map(step).collect()
+    };
+    let (one, two) = (losses("one"), losses("two"));
+    assert_eq!((one.len() as u64, two.len()), (STEPS, one.len()));
+    assert!(one.iter().zip(&two).all(|(one, two)| (one - two).abs() <= NEAR * one), "{one:?} {two:?}");
+    let manifest: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("runs/two/manifest.json")).unwrap()).unwrap();
+    let settings = &manifest["settings"];
+    assert_eq!((&settings["dp"], &settings["device"]), (&serde_json::json!(2), &serde_json::json!("cpu")));
+}
+
+#[test]
+fn a_card_that_is_not_there_is_refused_with_what_to_do_before_anything_is_made() {
+    let place = furnished();
+    // More cards than any machine has that this runs on.
+    let refused = place.run(&train("cards", &["--device", "cuda:60,61", "--dp", "2"]));
+    assert!(!refused.status.success());
+    let told = err(&refused);
+    assert!(told.contains("--features cuda") || told.contains("name others"), "{told}");
+    assert!(!place.path("runs/cards").exists());
 }

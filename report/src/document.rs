@@ -3,6 +3,7 @@
 
 pub mod of_agreement;
 pub mod of_comparison;
+pub mod of_divergence;
 pub mod of_summary;
 pub mod plot;
 

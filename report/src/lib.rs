@@ -6,6 +6,7 @@
 
 pub mod agreement;
 pub mod compare;
+pub mod divergence;
 pub mod document;
 pub mod error;
 pub mod number;
@@ -17,6 +18,7 @@ pub mod summary;
 
 pub use agreement::{Agreement, Grading, agreement};
 pub use compare::{CompareOptions, Comparison, Run, compare};
+pub use divergence::Divergences;
 pub use error::ReportError;
 pub use plan::{Plan, PlannedEpisode};
 pub use provenance::{Digest, Provenance};

@@ -9,7 +9,8 @@ pub mod visible;
 
 use crate::agreement::Agreement;
 use crate::compare::Comparison;
-use crate::document::{Document, of_agreement, of_comparison, of_summary};
+use crate::divergence::Divergences;
+use crate::document::{Document, of_agreement, of_comparison, of_divergence, of_summary};
 use crate::error::ReportError;
 use crate::provenance::Provenance;
 use crate::summary::Summary;
@@ -72,6 +73,14 @@ impl Reportable for Agreement {
 
     fn document(&self, provenance: &[Provenance]) -> Document {
         of_agreement::document(self, provenance)
+    }
+}
+
+impl Reportable for Divergences {
+    const KIND: &'static str = "divergences";
+
+    fn document(&self, provenance: &[Provenance]) -> Document {
+        of_divergence::document(self, provenance)
     }
 }
 

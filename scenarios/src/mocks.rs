@@ -12,6 +12,7 @@ mod oracle;
 mod parts;
 mod retriever;
 mod teacher;
+mod trail;
 mod worker;
 
 pub use board::RecordingBoard;
@@ -26,4 +27,5 @@ pub use oracle::{OracleModel, Skill};
 pub use parts::{MockCoordinatorModel, MockJudge};
 pub use retriever::MockRetriever;
 pub use teacher::TeacherModel;
+pub use trail::TrailModel;
 pub use worker::OracleWorker;

@@ -12,7 +12,9 @@ use legwork_protocol::generation::Route;
 use legwork_protocol::message::Message;
 use legwork_protocol::tokens::{QuarterBytes, TokenCounter};
 use legwork_protocol::untrusted::ControlTokens;
-use legwork_scenarios::mocks::{InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill, TeacherModel};
+use legwork_scenarios::mocks::{
+    InstantModel, MockCoordinatorModel, MockJudge, OracleModel, Skill, TeacherModel, TrailModel,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -210,12 +212,16 @@ fn mock_model(
             Arc::new(OracleModel::new(&format!("oracle, {named}"), grammar, skill, latency, &world.all_questions))
         }
         "teacher" => Arc::new(TeacherModel::new(settings.profile.grammar, &world.all_questions)),
+        "trail" => {
+            let titles = world.documents.iter().map(|document| (document.docid.clone(), document.title.clone()));
+            Arc::new(TrailModel::new(settings.profile.grammar, &world.all_questions, titles))
+        }
         "instant" => Arc::new(InstantModel::new(of.turns.unwrap_or(6), latency)),
         "believing" => Arc::new(MockCoordinatorModel),
         "comparing" => Arc::new(MockJudge),
         other => {
             return Err(AssembleError::Setting(format!(
-                "{name}.mock is `{other}`, expected oracle, teacher, instant, believing or comparing"
+                "{name}.mock is `{other}`, expected oracle, teacher, trail, instant, believing or comparing"
             )));
         }
     })

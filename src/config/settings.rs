@@ -137,7 +137,7 @@ fn embedded_tokens_max() -> usize {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockSettings {
-    /// `oracle`, `teacher`, `instant`, `believing` or `comparing`.
+    /// `oracle`, `teacher`, `trail`, `instant`, `believing` or `comparing`.
     pub mock: String,
     /// The oracle's skill: `novice`, `trained` or `perfect`.
     #[serde(default)]

@@ -316,8 +316,8 @@ fn trainer_args(
 ) -> TrainerArgs {
     let Given { settings, places, model, config, held_out, rows_max, feed, pace } = given;
     let (tokens_max, multiple, normalisation) = (settings.tokens_max, settings.multiple(), settings.normalisation);
-    let (keep_attention, softmax_over_padding) = (settings.keep_attention, settings.softmax_over_padding);
-    let network = NetworkSettings { rows_max, keep_attention, softmax_over_padding };
+    let TrainSettings { keep_attention, keep_products, softmax_over_padding, .. } = settings;
+    let network = NetworkSettings { rows_max, keep_attention, keep_products, softmax_over_padding };
     TrainerArgs {
         feed,
         batch: settings.batch,

@@ -1,7 +1,7 @@
-//! Whole training steps on cards: a dense decoder of Qwen3-4B's shape with random weights from a seed, everything computed again on
-//! the way back, every token in the loss. `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile]
-//! [small] [tp=2] [dp=2]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step,
-//! and two cards beside one.
+//! Whole training steps on cards: a dense decoder of Qwen3-4B's shape with random weights from a seed, every token in the loss.
+//! `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile] [small] [products] [tp=2] [dp=2]`:
+//! tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step, a small model,
+//! what keeping more of the way forwards is worth, and two cards beside one.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
@@ -53,7 +53,12 @@ fn main() {
     if is_asked("small") {
         small(peak.product_flops_s);
     }
-    let one = on_one(&table, &lengths, is_asked("profile"));
+    if is_asked("products") {
+        println!("what the first products of a layer's halves gave is kept too:");
+        on_one(&table, &lengths[..1], [true, false]);
+        println!("only what attention gave is kept:");
+    }
+    let one = on_one(&table, &lengths, [false, is_asked("profile")]);
     for [tp, dp] in [[2, 1], [1, 2]] {
         if cards >= 2 && is_asked(if tp == 2 { "tp=2" } else { "dp=2" }) {
             on_several(&table, [tp, dp], &one);
@@ -109,11 +114,15 @@ fn numbers(seed: u32) -> impl FnMut() -> u32 {
     }
 }
 
-fn network<D: Driver>(card: Card<D>, config: &DecoderConfig, rows_max: usize) -> Network<Card<D>> {
+fn network<D: Driver>(
+    card: Card<D>,
+    config: &DecoderConfig,
+    (rows_max, keep_products): (usize, bool),
+) -> Network<Card<D>> {
     let mut next = numbers(7);
     // Evenly from -0.035 to 0.035: of a deviation of 0.02.
     let block: Vec<f32> = (0..BLOCK).map(|_| (next() as f32 / (1 << 23) as f32 - 1.0) * 0.035).collect();
-    let settings = NetworkSettings { rows_max, keep_attention: true, softmax_over_padding: false };
+    let settings = NetworkSettings { rows_max, keep_attention: true, keep_products, softmax_over_padding: false };
     let mut at = 0;
     Network::new(card, config, settings, |shard, fused| {
         let count = shard.shape(fused).iter().product();
@@ -205,11 +214,11 @@ impl Table<'_> {
     }
 }
 
-fn on_one(table: &Table<'_>, lengths: &[usize], is_profiled: bool) -> Vec<(usize, f64)> {
+fn on_one(table: &Table<'_>, lengths: &[usize], [keep_products, is_profiled]: [bool; 2]) -> Vec<(usize, f64)> {
     let longest = lengths.iter().copied().max().unwrap_or(1);
     let began = Instant::now();
     let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, table.config, longest);
+    let mut network = network(card, table.config, (longest, keep_products));
     println!("(weights made in {:.1} s)", began.elapsed().as_secs_f64());
     let (mut done, mut rates) = (0, Vec::new());
     for (number, length) in lengths.iter().enumerate() {
@@ -258,7 +267,7 @@ fn small(product: f64) {
     packed.positions = (0..sequences * length as u32).map(|row| row % length as u32).collect();
     packed.samples = (0..sequences).collect();
     let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, &config, packed.ids.len());
+    let mut network = network(card, &config, (packed.ids.len(), true));
     let mut done = 0;
     let packs = [packed];
     steps(&mut network, &packs, &mut done);
@@ -288,7 +297,8 @@ fn on_several(table: &Table<'_>, [tp, dp]: [usize; 2], one: &[(usize, f64)]) {
         let (rank, ranks) = (member.rank(), member.ranks());
         let seat = Some(Seat { name, rank, ranks, meeting: Some(member) });
         let (of_rank, of_replica) = if tp > 1 { (seat, None) } else { (None, seat) };
-        let mut network = network(Cuda::open_seated(rank, None, of_rank, of_replica).unwrap(), config, longest);
+        let mut network =
+            network(Cuda::open_seated(rank, None, of_rank, of_replica).unwrap(), config, (longest, false));
         let mut done = 0;
         let of_length = |(length, _): &(usize, f64)| {
             let seed = if dp > 1 { rank as u32 + 1 } else { 1 };

@@ -94,7 +94,8 @@ fn sum(lengths: &[usize]) -> usize {
 /// Tokens a second of whole steps.
 fn step(config: &DecoderConfig, lengths: &[usize]) -> f64 {
     let rows_max = *lengths.iter().max().unwrap();
-    let settings = NetworkSettings { rows_max, keep_attention: true, softmax_over_padding: false };
+    let settings =
+        NetworkSettings { rows_max, keep_attention: true, keep_products: false, softmax_over_padding: false };
     let mut drawn = 1_u32;
     let mut network = Network::new(Cpu::new(), config, settings, |shard, fused| {
         let [rows, cols] = shard.shape(fused);

@@ -82,7 +82,8 @@ impl<B: Learn> LearningEmbedder<B> {
             return Err(TrainingError::Setting { setting: "temperature", expected, got });
         }
         let rows_max = rows_max.max(1).next_multiple_of(MULTIPLE);
-        let settings = NetworkSettings { rows_max, keep_attention: false, softmax_over_padding: false };
+        let settings =
+            NetworkSettings { rows_max, keep_attention: false, keep_products: false, softmax_over_padding: false };
         Ok(Self { rank: DecoderRank::open(ops, config, weights, settings)?, temperature })
     }
 

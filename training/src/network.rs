@@ -22,7 +22,7 @@ use arena::Arena;
 use fit::Limits;
 pub use flops::step_flops;
 use head::{Columns, head_rows};
-use layer::Pass;
+use layer::{Found, Pass};
 use legwork_kernels::{Learn, OpsError, Part, Rope};
 use legwork_model::DecoderConfig;
 pub use tensors::{HeadNorms, LayerTensors, Tensors};
@@ -35,6 +35,9 @@ pub struct NetworkSettings {
     /// Whether what attention gave stays of every layer until the way back, and is not computed again: the same numbers in less
     /// time and more memory, of a row and layer the width of all query heads and that of the stream.
     pub keep_attention: bool,
+    /// Whether what the first products of both halves of a layer gave stays too: of a row and layer the width of all heads and twice
+    /// that of the feed-forward part.
+    pub keep_products: bool,
     /// Whether the rows that pad the vocabulary are in the softmax, as Megatron-LM seems to have them. They are 0 at first, so
     /// that they change the loss a little, and the more the smaller the vocabulary.
     pub softmax_over_padding: bool,
@@ -233,28 +236,31 @@ impl<B: Learn> Network<B> {
 impl<B: Learn> Pass<'_, B> {
     /// The way back through norm, layers and embedding, from the gradient of the normed rows, which is in `branch`.
     fn back(&self, params: &mut Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
-        let Arena { streams, kept, work } = arena;
+        let Arena { streams, kept, products, work } = arena;
         let (last, inputs) = streams.split_last().expect("an arena has one stream more than layers");
         self.ops.zero(&mut work.d_stream, self.pack.ids.len())?;
         self.ops.norm_backward(last, &mut params.norm, self.eps, &work.branch, &mut work.d_stream)?;
-        let is_kept = kept.len() == inputs.len();
+        let (last_kept, last_products, last_layer) =
+            (kept.len() - 1, products.len() - 1, inputs.len().saturating_sub(1));
         for (number, (layer, input)) in params.layers.iter_mut().zip(inputs).enumerate().rev() {
-            let kept = &mut kept[if is_kept { number } else { 0 }];
-            self.backward(layer, input, (kept, is_kept), work)?;
+            let found = Found { attention: last_kept == last_layer, products: last_products == last_layer };
+            let (kept, products) = (&mut kept[number.min(last_kept)], &mut products[number.min(last_products)]);
+            self.backward(layer, input, (kept, products, found), work)?;
         }
         self.ops.embed_backward(&mut params.embedding, first, &self.pack.ids, &work.d_stream)
     }
 
     /// Embedding and all layers; their inputs stay in `streams`, and `normed` becomes the final norm.
     fn stream(&self, params: &Tensors<B::Param>, first: u32, arena: &mut Arena<B>) -> Result<(), OpsError> {
-        let Arena { streams, kept, work } = arena;
+        let Arena { streams, kept, products, work } = arena;
         let embedded = &mut streams[0];
         self.ops.embed_forward(&params.embedding, first, &self.pack.ids, embedded)?;
         self.sum(embedded)?;
         for (i, layer) in params.layers.iter().enumerate() {
             let (before, after) = streams.split_at_mut(i + 1);
-            let last = kept.len() - 1;
-            self.forward(layer, &before[i], &mut kept[i.min(last)], work, &mut after[0])?;
+            let (last_kept, last_products) = (kept.len() - 1, products.len() - 1);
+            let of_layer = (&mut kept[i.min(last_kept)], &mut products[i.min(last_products)]);
+            self.forward(layer, &before[i], of_layer, work, &mut after[0])?;
         }
         self.ops.norm_forward(&streams[params.layers.len()], &params.norm, self.eps, &mut work.normed)
     }

@@ -408,7 +408,8 @@ fn saved(room: &Path) -> (PathBuf, Checkpoint) {
     let texts = (0..90).map(|n| Ok::<_, TrainingError>(format!("the gates of the northern theatre: {n}, {}", n * n)));
     Initial::tiny().write(&train_tokenizer(texts, 280, 2048).unwrap(), &model).unwrap();
     let config = ModelFiles::open(&model).unwrap().decoder().unwrap().clone();
-    let settings = NetworkSettings { rows_max: 64, keep_attention: false, softmax_over_padding: false };
+    let settings =
+        NetworkSettings { rows_max: 64, keep_attention: false, keep_products: false, softmax_over_padding: false };
     let mut weights = Weights::open_safetensors(&model).unwrap();
     let mut rank = DecoderRank::open(Cpu::default(), &config, &mut weights, settings).unwrap();
     let partial = checkpoint::begin(&room.join("checkpoints"), 7).unwrap();

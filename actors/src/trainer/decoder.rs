@@ -37,6 +37,10 @@ pub fn decoder_group(model: &Path, places: RankPlaces, settings: NetworkSettings
     })
 }
 
+/// A pack that takes a card longer than this is taken for one that hangs. Cards of a group also wait for each other's packs.
+#[cfg(feature = "cuda")]
+const PACK_MAX: std::time::Duration = std::time::Duration::from_secs(300);
+
 /// Where a rank meets those among which the model is cut, and its replicas.
 struct Seats {
     rank: Member,
@@ -109,6 +113,7 @@ impl Making {
         };
         let (rank, replica) = (seat(of_rank, seats.rank), seat(of_replica, seats.replica));
         let made = legwork_kernels::Cuda::open_seated(number, self.places.kernels(), rank, replica);
+        let made = made.inspect(|card| card.driver().wait_at_most(PACK_MAX));
         made.map_err(TrainingError::from).and_then(|card| self.rank(card)).map_err(|error| match is_first {
             true => error,
             // The driver serves no process whose card has failed, whatever is given back.

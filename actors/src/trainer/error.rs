@@ -78,7 +78,7 @@ pub enum TrainerError {
     },
     /// A device that is not there.
     #[error(transparent)]
-    Device(#[from] LocalError),
+    Device(Box<LocalError>),
     /// More or fewer cards than ranks.
     #[error(
         "device is {device}, {cards} cards, and tp {tp} times dp {dp} are {} ranks, which need a card each; name {} card{}, \
@@ -97,6 +97,12 @@ pub enum TrainerError {
     /// Training itself.
     #[error(transparent)]
     Training(#[from] legwork_training::TrainingError),
+}
+
+impl From<LocalError> for TrainerError {
+    fn from(error: LocalError) -> Self {
+        Self::Device(Box::new(error))
+    }
 }
 
 impl TrainerError {

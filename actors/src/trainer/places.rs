@@ -58,6 +58,7 @@ impl RankPlaces {
     }
 
     /// The folder that keeps kernels once they are compiled for a card.
+    #[cfg(feature = "cuda")]
     pub(super) fn kernels(&self) -> Option<PathBuf> {
         self.kernels.clone()
     }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Bytes of shared memory that a kernel gets without asking.
 const SHARED_FREE_BYTES: u32 = 48 << 10;
 
-/// How long a step may take at most.
+/// How long a step may take at most, where nobody says otherwise.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Arguments of a kernel at most.
 const ARGUMENTS_MAX: usize = 24;
@@ -41,6 +41,7 @@ pub struct Nvidia {
     /// Whether kernels may begin before those before them have ended: from sm_90 on.
     begins_early: bool,
     multiprocessors: u32,
+    wait_max: Cell<Duration>,
     /// Given up before the stream is.
     group: Option<Connection>,
     replicas: Option<Connection>,
@@ -153,6 +154,7 @@ impl Nvidia {
             stream,
             begins_early: major >= 9,
             multiprocessors,
+            wait_max: Cell::new(WAIT_MAX),
             group: None,
             replicas: None,
             pinned: Pool::default(),
@@ -201,13 +203,19 @@ impl Nvidia {
         }
     }
 
-    /// Waits for all work until now, no longer than [`WAIT_MAX`]: a card that hangs must not keep whoever waits for ever.
+    /// Whoever waits for the card gives up after this time: what is more than any step takes, and less than whoever waits for
+    /// the step can bear. A minute at first.
+    pub fn wait_at_most(&self, limit: Duration) {
+        self.wait_max.set(limit);
+    }
+
+    /// Waits for all work until now, no longer than it may take: a card that hangs must not keep whoever waits for ever.
     fn wait(&self) -> Result<(), CardError> {
         let done = self.stream.record_event(None).map_err(failed("waiting for the card"))?;
         let began = Instant::now();
         while !done.try_is_complete().map_err(failed("waiting for the card"))? {
-            if began.elapsed() > WAIT_MAX {
-                let error = format!("it has not ended a step within {} s", WAIT_MAX.as_secs());
+            if began.elapsed() > self.wait_max.get() {
+                let error = format!("it has not ended a step within {} s", self.wait_max.get().as_secs());
                 return Err(CardError::Call { doing: "waiting for the card", error });
             }
             std::thread::yield_now();

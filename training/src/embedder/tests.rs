@@ -28,7 +28,8 @@ fn embedder() -> LearningEmbedder<Cpu> {
             is_vector: wanted.is_vector,
         })
         .collect();
-    let settings = NetworkSettings { rows_max: 256, keep_attention: false, softmax_over_padding: false };
+    let settings =
+        NetworkSettings { rows_max: 256, keep_attention: false, keep_products: false, softmax_over_padding: false };
     let rank = DecoderRank::of_tensors(Cpu::new(), &config, tensors, settings).unwrap();
     LearningEmbedder { rank, temperature: 0.2 }
 }

@@ -1,5 +1,5 @@
-//! The rows that a pass fills, made once: what went into each layer is kept, and where there is room what attention gave; the rest
-//! is computed again on the way back.
+//! The rows that a pass fills, made once: what went into each layer is kept, and where there is room what attention or products
+//! gave; the rest is computed again on the way back.
 //! It refuses to know what fills them.
 
 use super::NetworkSettings;
@@ -14,7 +14,16 @@ pub(super) struct Arena<B: Learn> {
     pub(super) streams: Vec<B::Rows>,
     /// Of each layer; or one of all, in turn.
     pub(super) kept: Vec<Kept<B>>,
+    /// Likewise.
+    pub(super) products: Vec<Products<B>>,
     pub(super) work: Work<B>,
+}
+
+/// What a layer's first products in both halves gave.
+pub(super) struct Products<B: Learn> {
+    /// Queries, keys and values before their norms and rotation.
+    pub(super) before: B::Rows,
+    pub(super) gate_up: B::Rows,
 }
 
 /// What a layer's first half gave, and the way back begins with.
@@ -29,10 +38,7 @@ pub(super) struct Kept<B: Learn> {
 pub(super) struct Work<B: Learn> {
     pub(super) normed: B::Rows,
     pub(super) normed_mlp: B::Rows,
-    /// Queries, keys and values before their norms and rotation.
-    pub(super) before: B::Rows,
     pub(super) qkv: B::Rows,
-    pub(super) gate_up: B::Rows,
     pub(super) activated: B::Rows,
     /// What a half of a layer adds to the stream; on the way back the gradient of what it was given.
     pub(super) branch: B::Rows,
@@ -63,9 +69,13 @@ impl<B: Learn> Arena<B> {
         let rows = settings.rows_max;
         let head_rows = rows.min(columns.rows);
         let of = |width: usize| ops.rows(rows, width);
+        let of_layers = |are_kept: bool| if are_kept { config.layers.max(1) } else { 1 };
         Ok(Self {
             streams: (0..=config.layers).map(|_| of(hidden)).collect::<Result<_, _>>()?,
-            kept: (0..if settings.keep_attention { config.layers } else { 1 })
+            products: (0..of_layers(settings.keep_products))
+                .map(|_| Ok(Products { before: of(heads.fused())?, gate_up: of(2 * ffn)? }))
+                .collect::<Result<_, OpsError>>()?,
+            kept: (0..of_layers(settings.keep_attention))
                 .map(|_| {
                     let (attended, middle) = (of(heads.width())?, of(hidden)?);
                     Ok(Kept { attended, lse: ops.sums(rows, heads.query)?, middle })
@@ -74,9 +84,7 @@ impl<B: Learn> Arena<B> {
             work: Work {
                 normed: of(hidden)?,
                 normed_mlp: of(hidden)?,
-                before: of(heads.fused())?,
                 qkv: of(heads.fused())?,
-                gate_up: of(2 * ffn)?,
                 activated: of(ffn)?,
                 branch: of(hidden)?,
                 d_stream: of(hidden)?,

@@ -128,13 +128,16 @@ fn the_padding_of_the_vocabulary_is_in_the_softmax_when_it_is_told_to_be() {
 fn what_is_computed_again_is_what_is_kept_bit_for_bit() {
     for (family, config) in tiny::families() {
         let packs = some_packs(&config);
-        let gradients = |keep_attention: bool| {
-            let settings = NetworkSettings { keep_attention, ..SETTINGS };
+        let gradients = |[keep_attention, keep_products]: [bool; 2]| {
+            let settings = NetworkSettings { keep_attention, keep_products, ..SETTINGS };
             let mut rank = DecoderRank::of_tensors(Cpu::new(), &config, tiny::tensors(&config, 3), settings).unwrap();
             let losses: Vec<f64> = packs.iter().map(|pack| rank.network_mut().learn(pack).unwrap()).collect();
             (losses, tiny::read(&rank, Part::Gradient))
         };
-        assert_eq!(gradients(true), gradients(false), "{family}");
+        let again = gradients([false, false]);
+        for kept in [[true, false], [false, true], [true, true]] {
+            assert_eq!(gradients(kept), again, "{family}, {kept:?}");
+        }
     }
 }
 

@@ -77,13 +77,16 @@ fn furthest(what: &str, got: &Gradients, expected: &Gradients) -> f64 {
 fn keeps<B: Learn>(open: impl Fn() -> B) {
     let config = wide_heads();
     let packs = some_packs(&config);
-    let gradients = |keep_attention: bool| {
-        let settings = legwork_training::network::NetworkSettings { keep_attention, ..SETTINGS };
+    let gradients = |[keep_attention, keep_products]: [bool; 2]| {
+        let settings = legwork_training::network::NetworkSettings { keep_attention, keep_products, ..SETTINGS };
         let mut rank = DecoderRank::of_tensors(open(), &config, rounded(&config), settings).unwrap();
         let losses: Vec<f64> = packs.iter().map(|pack| rank.network_mut().learn(pack).unwrap()).collect();
         (losses, tiny::read(&rank, Part::Gradient))
     };
-    assert_eq!(gradients(true), gradients(false));
+    let again = gradients([false, false]);
+    for kept in [[true, false], [false, true], [true, true]] {
+        assert_eq!(gradients(kept), again, "{kept:?}");
+    }
 }
 
 /// Losses and gradients of all families.

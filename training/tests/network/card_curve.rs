@@ -52,7 +52,8 @@ fn numbers(value: &Value) -> Vec<f64> {
 fn follows<B: Learn + Send>(ops: B, kind: &str, steps: usize, near: f64) {
     let golden: Value = serde_json::from_str(include_str!("../../goldens/card_curve.json")).unwrap();
     let config = config();
-    let settings = NetworkSettings { rows_max: 2_048, keep_attention: true, softmax_over_padding: false };
+    let settings =
+        NetworkSettings { rows_max: 2_048, keep_attention: true, keep_products: false, softmax_over_padding: false };
     let mut rank = DecoderRank::of_tensors(ops, &config, tensors(&config), settings).unwrap();
     let row = |sample: &Value| Row {
         ids: numbers(&sample["ids"]).into_iter().map(|id| id as u32).collect(),

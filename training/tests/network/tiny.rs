@@ -12,7 +12,7 @@ use legwork_training::tensor::NamedTensor;
 use std::collections::BTreeMap;
 
 pub(crate) const SETTINGS: NetworkSettings =
-    NetworkSettings { rows_max: 2_048, keep_attention: true, softmax_over_padding: false };
+    NetworkSettings { rows_max: 2_048, keep_attention: true, keep_products: false, softmax_over_padding: false };
 
 /// Numbers that a seed decides (Steele, Lea and Flood's SplitMix64).
 pub(crate) struct Dice(pub(crate) u64);

@@ -70,7 +70,7 @@ fn args(place: &Path, grid: [usize; 2], over: Reply<CourseEnd>) -> (TrainerArgs,
         make: decoder_group(
             &model(),
             places(grid),
-            NetworkSettings { rows_max: 24, keep_attention: true, softmax_over_padding: false },
+            NetworkSettings { rows_max: 24, keep_attention: true, keep_products: false, softmax_over_padding: false },
         ),
         folder,
         shelf: Box::new(shelf),
