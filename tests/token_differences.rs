@@ -68,7 +68,9 @@ fn where_draws_part_the_runs_own_model_says_how_far_they_are_behind_its_likelies
 fn runs_whose_models_gave_no_ids_are_told_so() {
     let place = Place::new();
     for run in ["runs/greedy", "runs/other"] {
-        assert!(place.run(&["eval", "--quiet", "--questions", "1", "--run", run]).status.success());
+        assert!(
+            place.run(&["eval", "-p", "archive-mock", "--quiet", "--questions", "1", "--run", run]).status.success()
+        );
     }
     let output = compare(&place, &[]);
     assert!(output.status.success() && out(&output).contains("no ids"), "{}", out(&output));
@@ -94,6 +96,8 @@ fn a_trail_through_a_corpus_of_ones_own_becomes_rows() {
     place.write("world/test.jsonl", &question("three", "null"));
     let output = place.run(&[
         "eval",
+        "-p",
+        "archive-mock",
         "--quiet",
         "--run",
         "runs/trail",
