@@ -70,7 +70,7 @@ def main():
            r'[{"role": "user", "content": "\ud83d"}]', message % ', "step_loss_mask": 0', "7", good]
     rewards = [0.5] * 9 + [0.5, float("nan")]
     write("bad", {"messages": bad, "reward": rewards})
-    write("other", {"text": ["a"], "label": [1]})
+    write("other", {"sentence": ["a"], "label": [1]})
     short = pa.struct([("role", pa.string()), ("content", pa.string())])
     many = pa.array([[None] * (4 << 20)], pa.list_(short))
     write("hostile_nulls", {"messages": many}, compression="zstd", write_statistics=False)

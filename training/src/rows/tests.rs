@@ -185,7 +185,7 @@ fn refused(name: &str) -> String {
 
 #[test]
 fn a_table_without_rows_or_that_unfolds_without_end_is_refused_before_it_is_read() {
-    assert!(refused("other.parquet").contains("got the columns text, label"), "{}", refused("other.parquet"));
+    assert!(refused("other.parquet").contains("got the columns sentence, label"), "{}", refused("other.parquet"));
     let nulls = refused("hostile_nulls.parquet");
     assert!(nulls.contains("more values than a file of its size can hold"), "{nulls}");
     let texts = refused("hostile_texts.parquet");
