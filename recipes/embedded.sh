@@ -5,8 +5,9 @@
 #
 #   recipes/embedded.sh [FOLDER]          into FOLDER, runs/recipe-embedded if absent; it must not be there yet
 #
-# On one H200 with 16 cores it takes about four minutes beside the embedder, which trains on the processor. DEVICE=cpu with few
-# worlds tries the chain out: CORE=2 GATED=1 LOOKUPS=2 TEXTS=1. LEGWORK is the program; with a card it is built by
+# It has not been run as one script. Its steps were, from a shorter one with fewer archives: those on one H200 took two and a half
+# minutes (benches/results/2026-12-01-embedded-worker.md). The embedder trains on the processor. DEVICE=cpu with few worlds is for
+# trying the chain out: CORE=2 GATED=1 LOOKUPS=2 TEXTS=1. LEGWORK is the program; with a card it is built by
 # `cargo build --release --features cuda`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

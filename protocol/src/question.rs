@@ -37,3 +37,16 @@ pub struct Step {
     #[serde(default)]
     pub gold: Option<DocId>,
 }
+
+impl Question {
+    /// What a step asks, with the answers of earlier steps for `#1`, `#2`, …, so that it can be asked alone; `None` where there is
+    /// no such step.
+    pub fn step_alone(&self, step: usize) -> Option<String> {
+        let mut text = self.decomposition.get(step)?.question.clone();
+        // From the back, so that `#1` does not eat the start of `#10`.
+        for (earlier, known) in self.decomposition[..step].iter().enumerate().rev() {
+            text = text.replace(&format!("#{}", earlier + 1), &known.answer);
+        }
+        Some(text)
+    }
+}

@@ -6,6 +6,7 @@ mod gate;
 mod grader;
 mod inference;
 mod instant;
+mod keyed;
 mod ledger;
 mod library;
 mod oracle;

@@ -78,16 +78,6 @@ pub fn oracle(question: &Question) -> &[Step] {
     &question.decomposition
 }
 
-/// The step's query with `#n` replaced by the answers of the earlier steps.
-pub fn substituted(steps: &[Step], at: usize) -> Option<String> {
-    let mut text = steps.get(at)?.question.clone();
-    // From the back, so that `#1` does not eat the start of `#10`.
-    for earlier in (0..at).rev() {
-        text = text.replace(&format!("#{}", earlier + 1), &steps[earlier].answer);
-    }
-    Some(text)
-}
-
 impl Archive {
     /// Every entity and fact.
     pub fn facts(&self) -> &FactBase {

@@ -6,6 +6,7 @@
 
 mod attend;
 mod attend_hopper;
+mod host;
 mod loss;
 mod param;
 mod plan;
@@ -264,10 +265,7 @@ impl<D: Driver> Learn for Card<D> {
         const OP: &str = "rotate_forward";
         expect_rotation(OP, fused(qkv), heads, rope, positions)?;
         expect_dim(OP, heads)?;
-        if let Some((query, key, _)) = norms {
-            expect_equal(OP, "query norm", heads.dim, query.rows * query.cols)?;
-            expect_equal(OP, "key norm", heads.dim, key.rows * key.cols)?;
-        }
+        expect_norms(OP, heads, norms)?;
         self.rotate_rows(None, qkv, heads, norms, rope, positions)
     }
 
@@ -284,10 +282,7 @@ impl<D: Driver> Learn for Card<D> {
         expect_rotation(OP, fused(before), heads, rope, positions)?;
         expect_dim(OP, heads)?;
         expect_equal(OP, "width", before.width, qkv.width)?;
-        if let Some((query, key, _)) = norms {
-            expect_equal(OP, "query norm", heads.dim, query.rows * query.cols)?;
-            expect_equal(OP, "key norm", heads.dim, key.rows * key.cols)?;
-        }
+        expect_norms(OP, heads, norms)?;
         qkv.set_rows(before.rows)?;
         self.rotate_rows(Some(before), qkv, heads, norms, rope, positions)
     }
@@ -492,34 +487,6 @@ impl<D: Driver> Learn for Card<D> {
     }
 }
 
-impl<D: Driver> Card<D> {
-    /// Combines numbers of the host by way of the card.
-    fn over_host(
-        &self,
-        values: &mut [f64],
-        combine: impl FnOnce(u64, usize) -> Result<(), OpsError>,
-    ) -> Result<(), OpsError> {
-        if values.is_empty() {
-            return Ok(());
-        }
-        let mut room = self.room()?;
-        let words: Vec<u32> = values
-            .iter()
-            .flat_map(|value| {
-                let bits = value.to_bits();
-                [bits as u32, (bits >> 32) as u32]
-            })
-            .collect();
-        let at = room.host.put(&self.driver, "numbers of the host", &words)?;
-        combine(at, values.len())?;
-        let mut bytes = vec![0; size_of_val(values)];
-        room.host.download(&self.driver, &mut bytes)?;
-        let sums = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
-        values.iter_mut().zip(sums).for_each(|(value, sum)| *value = sum);
-        Ok(())
-    }
-}
-
 fn fused<D: Driver>(qkv: &CardRows<D>) -> Fused {
     Fused { rows: qkv.rows, width: qkv.width }
 }
@@ -527,6 +494,17 @@ fn fused<D: Driver>(qkv: &CardRows<D>) -> Fused {
 fn expect_same<D: Driver>(op: &'static str, x: &CardRows<D>, y: &CardRows<D>) -> Result<(), OpsError> {
     expect_equal(op, "width", x.width, y.width)?;
     expect_equal(op, "rows", x.rows, y.rows)
+}
+
+/// Norms of queries and keys are as wide as a head.
+fn expect_norms<D: Driver>(
+    op: &'static str,
+    heads: Heads,
+    norms: Option<(&CardParam<D>, &CardParam<D>, f32)>,
+) -> Result<(), OpsError> {
+    let Some((query, key, _)) = norms else { return Ok(()) };
+    expect_equal(op, "query norm", heads.dim, query.rows * query.cols)?;
+    expect_equal(op, "key norm", heads.dim, key.rows * key.cols)
 }
 
 fn expect_dim(op: &'static str, heads: Heads) -> Result<(), OpsError> {

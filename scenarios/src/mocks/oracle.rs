@@ -2,12 +2,13 @@
 //! the known solution, opens the document that holds it if the retriever shows it, and slips now and then by a
 //! seeded rule. Its scores say something of grammar, budgets and retrieval, and nothing of any language model.
 
+use super::keyed::{asked, brief_of, by_text, completed, finish, query_of};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use legwork_endpoints::{Endpoint, Tally};
 use legwork_protocol::call::{Call, Grammar};
 use legwork_protocol::failure::Failure;
-use legwork_protocol::generation::{Completion, FinishReason, GenerateRequest, Usage};
+use legwork_protocol::generation::{Completion, GenerateRequest};
 use legwork_protocol::message::{Message, Role};
 use legwork_protocol::question::{Question, Step};
 use rand::{RngExt, SeedableRng};
@@ -50,20 +51,17 @@ pub struct OracleModel {
 impl OracleModel {
     /// A model that knows these questions, found again in a brief by their text.
     pub fn new(name: &str, grammar: Grammar, skill: Skill, latency: Duration, questions: &[Arc<Question>]) -> Self {
-        let questions = questions.iter().map(|question| (question.text.clone(), Arc::clone(question))).collect();
-        Self { name: format!("mock: {name}"), grammar, skill, latency, questions }
+        Self { name: format!("mock: {name}"), grammar, skill, latency, questions: by_text(questions) }
     }
 
     fn question(&self, brief: &str) -> Option<&Arc<Question>> {
-        let brief = brief.trim_start_matches("Brief:\n").trim();
         self.questions.get(brief).or_else(|| self.questions.values().find(|question| brief.contains(&question.text)))
     }
 
     fn turn(&self, messages: &[Arc<Message>], seed: u64) -> String {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let brief = messages.get(1).map(|message| message.content.as_str()).unwrap_or_default();
         let told_to_wrap_up = messages.last().is_some_and(|message| message.content.contains("this is your last turn"));
-        let Some(question) = self.question(brief) else {
+        let Some(question) = self.question(brief_of(messages)) else {
             return self.say("I know nothing of this.", finish("unknown", "not one of my questions", 0));
         };
         let progress = Progress::read(messages, question);
@@ -109,7 +107,7 @@ impl OracleModel {
                 return self.say(&thought, Call::new("open_page", [("docid", other.as_str())]));
             }
         }
-        let query = substituted(question, place);
+        let query = asked(question, place);
         let tried =
             progress.queries.iter().filter(|asked| asked.starts_with(&query) || query.starts_with(*asked)).count();
         if tried >= self.skill.searches_per_step as usize {
@@ -138,20 +136,8 @@ impl Endpoint for OracleModel {
                 tokio::time::sleep(self.latency).await;
             }
             let text = self.turn(&request.messages, request.sampling.seed.unwrap_or_default());
-            let tokens = |bytes: usize| u32::try_from(bytes.div_ceil(4)).unwrap_or(u32::MAX);
-            let prompt_bytes = request.messages.iter().map(|message| message.content.len()).sum();
-            Ok(Completion {
-                finish: FinishReason::Stop,
-                usage: Usage {
-                    prompt_tokens: tokens(prompt_bytes),
-                    cached_tokens: 0,
-                    completion_tokens: tokens(text.len()),
-                },
-                text,
-                served_ms: u64::try_from(self.latency.as_millis()).unwrap_or(u64::MAX),
-                attempts: 1,
-                ..Completion::default()
-            })
+            let served_ms = u64::try_from(self.latency.as_millis()).unwrap_or(u64::MAX);
+            Ok(Completion { served_ms, ..completed(&request, text) })
         }
         .boxed()
     }
@@ -174,8 +160,7 @@ impl Progress {
         let mut progress = Progress::default();
         for message in messages.iter().skip(2) {
             if message.role == Role::Assistant {
-                let query = message.content.split("<parameter=query>").nth(1).and_then(|rest| rest.split("</").next());
-                progress.queries.extend(query.map(|query| query.trim().to_owned()));
+                progress.queries.extend(query_of(&message.content));
                 continue;
             }
             let docids: Vec<String> = message
@@ -206,18 +191,4 @@ impl Progress {
         let last = known.checked_sub(1).and_then(|place| question.decomposition.get(place));
         last.map(|step| step.answer.clone()).unwrap_or_else(|| "unknown".to_owned())
     }
-}
-
-/// A step's question with the answers of earlier steps put in for `#1`, `#2`, ….
-pub(super) fn substituted(question: &Question, place: usize) -> String {
-    let mut text = question.decomposition[place].question.clone();
-    for (earlier, step) in question.decomposition[..place].iter().enumerate().rev() {
-        text = text.replace(&format!("#{}", earlier + 1), &step.answer);
-    }
-    text
-}
-
-fn finish(answer: &str, explanation: &str, confidence: u32) -> Call {
-    let confidence = confidence.to_string();
-    Call::new("finish", [("answer", answer), ("explanation", explanation), ("confidence", confidence.as_str())])
 }

@@ -6,13 +6,13 @@
 
 mod trail;
 
-use super::oracle::substituted;
+use super::keyed::{asked, brief_of, by_text, completed, finish};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use legwork_endpoints::{Endpoint, Tally};
 use legwork_protocol::call::{Call, Grammar};
 use legwork_protocol::failure::Failure;
-use legwork_protocol::generation::{Completion, FinishReason, GenerateRequest, Usage};
+use legwork_protocol::generation::{Completion, GenerateRequest};
 use legwork_protocol::message::Message;
 use legwork_protocol::question::Question;
 use std::collections::BTreeMap;
@@ -37,14 +37,11 @@ pub struct TeacherModel {
 impl TeacherModel {
     /// A model that knows how these questions are taken apart; it finds them again in a brief by their text.
     pub fn new(grammar: Grammar, questions: &[Arc<Question>]) -> Self {
-        let questions = questions.iter().map(|question| (question.text.clone(), Arc::clone(question))).collect();
-        Self { grammar, questions }
+        Self { grammar, questions: by_text(questions) }
     }
 
     fn turn(&self, messages: &[Arc<Message>]) -> String {
-        let brief = messages.get(1).map(|message| message.content.as_str()).unwrap_or_default();
-        let brief = brief.trim_start_matches("Brief:\n").trim();
-        let Some(question) = self.questions.get(brief) else {
+        let Some(question) = self.questions.get(brief_of(messages)) else {
             return self.say("I know nothing of this.", finish("unknown", "not one of my questions", 0));
         };
         let trail = Trail::read(messages, question);
@@ -88,15 +85,8 @@ impl Endpoint for TeacherModel {
     }
 
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Completion, Failure>> {
-        async move {
-            let text = self.turn(&request.messages);
-            let tokens = |bytes: usize| u32::try_from(bytes.div_ceil(4)).unwrap_or(u32::MAX);
-            let prompt_bytes = request.messages.iter().map(|message| message.content.len()).sum();
-            let usage =
-                Usage { prompt_tokens: tokens(prompt_bytes), cached_tokens: 0, completion_tokens: tokens(text.len()) };
-            Ok(Completion { finish: FinishReason::Stop, usage, text, attempts: 1, ..Completion::default() })
-        }
-        .boxed()
+        let text = self.turn(&request.messages);
+        futures::future::ready(Ok(completed(&request, text))).boxed()
     }
 
     fn tally(&self) -> Tally {
@@ -128,7 +118,7 @@ fn next_page(trail: &Trail, question: &Question) -> Option<Call> {
     if trail.searches_for_step == 0 || trail.opened_since_search >= OPENED_PER_SEARCH_MAX {
         return None;
     }
-    let asked = substituted(question, step);
+    let asked = asked(question, step);
     let named = |listed: &&&Listed| asked.contains(&listed.title);
     let unopened: Vec<&Listed> = trail.listed.iter().filter(|listed| !trail.is_opened(&listed.docid)).collect();
     let chosen = unopened.iter().find(named).or(unopened.first())?;
@@ -147,7 +137,7 @@ fn next_search(trail: &Trail, question: &Question) -> Option<Call> {
 
 /// A step as a query: as it is asked, by the names in it alone, without its last condition, without what it asks for.
 fn wordings(question: &Question, step: usize) -> Vec<String> {
-    let asked = substituted(question, step);
+    let asked = asked(question, step);
     let bare = asked.trim_end_matches('?');
     let names: Vec<&str> =
         bare.split_whitespace().skip(1).filter(|word| word.starts_with(char::is_uppercase)).collect();
@@ -171,11 +161,6 @@ fn trail_report(trail: &Trail, question: &Question, confidence: u32) -> Call {
         trail.found.iter().enumerate().map(|(step, docid)| format!("{} [{docid}]", answer(step))).collect();
     let explanation = if steps.is_empty() { "nothing was found".to_owned() } else { steps.join("; ") };
     finish(last, &explanation, confidence)
-}
-
-fn finish(answer: &str, explanation: &str, confidence: u32) -> Call {
-    let confidence = confidence.to_string();
-    Call::new("finish", [("answer", answer), ("explanation", explanation), ("confidence", confidence.as_str())])
 }
 
 #[cfg(test)]

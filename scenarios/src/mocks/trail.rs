@@ -2,12 +2,13 @@
 //! document that a question needs by what the question and the opened pages say, opens it where the library shows it, and answers
 //! once it has read them all. It makes rows to train on; of a document that is not found it says so, and such an episode is no row.
 
+use super::keyed::{asked, brief_of, by_text, completed, finish, query_of};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use legwork_endpoints::{Endpoint, Tally};
 use legwork_protocol::call::{Call, Grammar};
 use legwork_protocol::failure::Failure;
-use legwork_protocol::generation::{Completion, FinishReason, GenerateRequest, Usage};
+use legwork_protocol::generation::{Completion, GenerateRequest};
 use legwork_protocol::id::DocId;
 use legwork_protocol::message::{Message, Role};
 use legwork_protocol::question::{Question, Step};
@@ -19,7 +20,6 @@ const UNKNOWN: &str = "unknown";
 
 /// The mock model.
 pub struct TrailModel {
-    name: String,
     grammar: Grammar,
     questions: BTreeMap<String, Arc<Question>>,
     titles: BTreeMap<DocId, String>,
@@ -32,14 +32,11 @@ impl TrailModel {
         questions: &[Arc<Question>],
         titles: impl IntoIterator<Item = (DocId, String)>,
     ) -> Self {
-        let questions = questions.iter().map(|question| (question.text.clone(), Arc::clone(question))).collect();
-        Self { name: "mock: trail".to_owned(), grammar, questions, titles: titles.into_iter().collect() }
+        Self { grammar, questions: by_text(questions), titles: titles.into_iter().collect() }
     }
 
     fn turn(&self, messages: &[Arc<Message>]) -> String {
-        let brief = messages.get(1).map(|message| message.content.as_str()).unwrap_or_default();
-        let brief = brief.trim_start_matches("Brief:\n").trim();
-        let Some(question) = self.questions.get(brief) else {
+        let Some(question) = self.questions.get(brief_of(messages)) else {
             return self.say("This is not one of my questions.", finish(UNKNOWN, "not one of my questions", 0));
         };
         let legs = self.legs(question);
@@ -95,7 +92,7 @@ impl TrailModel {
     /// What may be asked for a document, best first. A title only where the question or an opened page names it: an oracle that
     /// knew more than a worker can would teach guessing.
     fn queries(&self, leg: &Leg<'_>, question: &Question, seen: &Seen) -> Vec<String> {
-        let step = leg.step.map(|(place, _)| asked(question, place));
+        let step = leg.step.map(|(place, _)| words_of(question, place));
         let title = self.named(leg.gold, question, seen);
         step.into_iter().chain(title).chain([question.text.clone()]).collect()
     }
@@ -139,8 +136,7 @@ impl Seen {
         let mut seen = Seen::default();
         for message in messages.iter().skip(2) {
             if message.role == Role::Assistant {
-                let query = message.content.split("<parameter=query>").nth(1).and_then(|rest| rest.split("</").next());
-                seen.queries.extend(query.map(|query| query.trim().to_owned()));
+                seen.queries.extend(query_of(&message.content));
                 continue;
             }
             let docids = message.content.lines().filter_map(|line| line.strip_prefix("docid: "));
@@ -162,19 +158,12 @@ impl Seen {
 
 impl Endpoint for TrailModel {
     fn name(&self) -> &str {
-        &self.name
+        "mock: trail"
     }
 
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Completion, Failure>> {
         let text = self.turn(&request.messages);
-        let tokens = |bytes: usize| u32::try_from(bytes.div_ceil(4)).unwrap_or(u32::MAX);
-        let usage = Usage {
-            prompt_tokens: tokens(request.messages.iter().map(|message| message.content.len()).sum()),
-            cached_tokens: 0,
-            completion_tokens: tokens(text.len()),
-        };
-        let said = Completion { text, finish: FinishReason::Stop, usage, attempts: 1, ..Completion::default() };
-        futures::future::ready(Ok(said)).boxed()
+        futures::future::ready(Ok(completed(&request, text))).boxed()
     }
 
     fn tally(&self) -> Tally {
@@ -182,30 +171,20 @@ impl Endpoint for TrailModel {
     }
 }
 
-/// A step's question as words to look for: with the answers of earlier steps for `#1`, `#2`, …, and without the `>>` that some sets
-/// write between a thing and what is asked of it.
-fn asked(question: &Question, place: usize) -> String {
-    let mut text = question.decomposition[place].question.clone();
-    for (earlier, step) in question.decomposition[..place].iter().enumerate().rev() {
-        text = text.replace(&format!("#{}", earlier + 1), &step.answer);
-    }
-    text.replace(">>", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+/// A step's question as words to look for, without the `>>` that some sets write between a thing and what is asked of it.
+fn words_of(question: &Question, step: usize) -> String {
+    asked(question, step).replace(">>", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What the page of a step has told.
 fn fact(question: &Question, leg: &Leg<'_>) -> Option<String> {
     let (place, step) = leg.step?;
-    Some(format!("{}: {}.", asked(question, place).trim_end_matches(['?', ' ']), step.answer))
+    Some(format!("{}: {}.", words_of(question, place).trim_end_matches(['?', ' ']), step.answer))
 }
 
 /// `Conus` of `Conus (gastropod)`.
 fn bare(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title).trim()
-}
-
-fn finish(answer: &str, explanation: &str, confidence: u32) -> Call {
-    let confidence = confidence.to_string();
-    Call::new("finish", [("answer", answer), ("explanation", explanation), ("confidence", confidence.as_str())])
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use legwork_protocol::id::QuestionId;
 use legwork_protocol::question::{Question, Step};
-use legwork_worlds::archive::substituted;
 use std::collections::BTreeSet;
 
 /// Every step that names the document which answers it, with the answers of the steps before put in.
@@ -17,7 +16,7 @@ pub(super) fn of(questions: &[Question]) -> Vec<Question> {
 fn lookup(question: &Question, at: usize) -> Option<Question> {
     let step = question.decomposition.get(at)?;
     let gold = vec![step.gold.clone()?];
-    let text = substituted(&question.decomposition, at)?;
+    let text = question.step_alone(at)?;
     Some(Question {
         id: QuestionId::new(format!("{}-step-{}", question.id, at + 1)),
         answers: vec![step.answer.clone()],

@@ -1,6 +1,7 @@
 //! What a conversation shows of the way so far: what was searched, listed and opened, and which steps of the question the pages
 //! that were opened answer. It refuses to know what is not in the conversation, but for how the question is taken apart.
 
+use crate::mocks::keyed::query_of;
 use legwork_protocol::message::{Message, Role};
 use legwork_protocol::question::{Question, Step};
 use std::sync::Arc;
@@ -56,9 +57,8 @@ impl Trail {
     }
 
     fn asked(&mut self, said: &str) {
-        let query = said.split("<parameter=query>").nth(1).and_then(|rest| rest.split("</").next());
-        if let Some(query) = query {
-            self.queries.push(query.trim().to_owned());
+        if let Some(query) = query_of(said) {
+            self.queries.push(query);
             self.searches_for_step += 1;
             self.opened_since_search = 0;
         }
