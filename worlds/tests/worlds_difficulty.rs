@@ -4,7 +4,7 @@
 use legwork_protocol::id::DocId;
 use legwork_protocol::question::Question;
 use legwork_worlds::WorldDocument;
-use legwork_worlds::archive::{self, oracle, substituted};
+use legwork_worlds::archive::{self, oracle};
 use legwork_worlds::contamination::normalised;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -68,7 +68,7 @@ fn by_steps(index: &Bm25<'_>, questions: &[&Question]) -> (f64, f64) {
     for question in questions {
         let of_question = oracle(question);
         let found = |at: usize| {
-            let query = substituted(of_question, at).expect("the step is of this question");
+            let query = question.step_alone(at).expect("the step is of this question");
             index.search(&query, 10).contains(&of_question[at].gold.as_ref().expect("every step has a gold document"))
         };
         let count = (0..of_question.len()).filter(|at| found(*at)).count();
