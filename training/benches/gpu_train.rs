@@ -1,7 +1,8 @@
 //! Whole training steps on cards: a dense decoder of Qwen3-4B's shape with random weights from a seed, every token in the loss.
-//! `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile] [small] [products] [tp=2] [dp=2]`:
-//! tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step, a small model,
-//! what keeping more of the way forwards is worth, and two cards beside one.
+//! `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile] [small] [products] [recompute] [tp=2]
+//! [dp=2]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step, a
+//! small model, what it is worth to keep more of the way forwards than attention's output, or not even that (`recompute`: full
+//! recompute), and two cards beside one.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
@@ -26,6 +27,37 @@ const BLOCK: usize = (1 << 22) + 1_019;
 /// Updates are small, so that weights stay what they are.
 const RATE: f64 = 1e-6;
 
+/// What stays of each layer's way forwards until the way back; of all but the stream before a layer the rest is computed again.
+#[derive(Clone, Copy)]
+enum Keeps {
+    /// Full recompute.
+    Nothing,
+    /// What attention gave: as `legwork train` does where nothing else is said.
+    Attention,
+    /// What the first products of a layer's halves gave too.
+    Products,
+}
+
+impl Keeps {
+    /// What a line calls it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Attention => "attention",
+            Self::Products => "products",
+        }
+    }
+
+    fn settings(self, rows_max: usize) -> NetworkSettings {
+        NetworkSettings {
+            rows_max,
+            keep_attention: !matches!(self, Self::Nothing),
+            keep_products: matches!(self, Self::Products),
+            softmax_over_padding: false,
+        }
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let cards = Nvidia::count();
@@ -46,19 +78,20 @@ fn main() {
         peak.product_flops_s / 1e12
     );
     println!(
-        "{:<10} {:>7} {:>10} {:>9} {:>7} {:>10} {:>9} {:>8} {:>9}",
-        "cards", "tokens", "s a step", "tokens/s", "MFU", "of product", "of one", "GiB", "loss"
+        "{:<10} {:<9} {:>7} {:>10} {:>9} {:>7} {:>10} {:>9} {:>8} {:>9}",
+        "cards", "kept", "tokens", "s a step", "tokens/s", "MFU", "of product", "of one", "GiB", "loss"
     );
     let table = Table { config: &config, product: peak.product_flops_s };
     if is_asked("small") {
         small(peak.product_flops_s);
     }
     if is_asked("products") {
-        println!("what the first products of a layer's halves gave is kept too:");
-        on_one(&table, &lengths[..1], [true, false]);
-        println!("only what attention gave is kept:");
+        on_one(&table, &lengths[..1], Keeps::Products, false);
     }
-    let one = on_one(&table, &lengths, [false, is_asked("profile")]);
+    if is_asked("recompute") {
+        on_one(&table, &lengths, Keeps::Nothing, false);
+    }
+    let one = on_one(&table, &lengths, Keeps::Attention, is_asked("profile"));
     for [tp, dp] in [[2, 1], [1, 2]] {
         if cards >= 2 && is_asked(if tp == 2 { "tp=2" } else { "dp=2" }) {
             on_several(&table, [tp, dp], &one);
@@ -114,17 +147,12 @@ fn numbers(seed: u32) -> impl FnMut() -> u32 {
     }
 }
 
-fn network<D: Driver>(
-    card: Card<D>,
-    config: &DecoderConfig,
-    (rows_max, keep_products): (usize, bool),
-) -> Network<Card<D>> {
+fn network<D: Driver>(card: Card<D>, config: &DecoderConfig, rows_max: usize, keeps: Keeps) -> Network<Card<D>> {
     let mut next = numbers(7);
     // Evenly from -0.035 to 0.035: of a deviation of 0.02.
     let block: Vec<f32> = (0..BLOCK).map(|_| (next() as f32 / (1 << 23) as f32 - 1.0) * 0.035).collect();
-    let settings = NetworkSettings { rows_max, keep_attention: true, keep_products, softmax_over_padding: false };
     let mut at = 0;
-    Network::new(card, config, settings, |shard, fused| {
+    Network::new(card, config, keeps.settings(rows_max), |shard, fused| {
         let count = shard.shape(fused).iter().product();
         if fused.is_vector {
             return Ok(vec![1.0; count]);
@@ -197,11 +225,14 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// A line; gives the tokens a second.
-    fn line(&self, cards: &str, count: usize, length: usize, packs: usize, steps: &Steps, one: Option<f64>) -> f64 {
+    fn line(&self, [tp, dp]: [usize; 2], keeps: Keeps, length: usize, steps: &Steps, one: Option<f64>) -> f64 {
+        let (count, packs) = (tp * dp, dp);
+        let cards = if count == 1 { "1".to_owned() } else { format!("tp{tp} dp{dp}") };
         let flops = step_flops(self.config, &vec![length; packs], packs * length) / steps.seconds;
         let rate = (packs * length) as f64 / steps.seconds;
         println!(
-            "{cards:<10} {:>7} {:>10.3} {rate:>9.0} {:>6.1}% {:>9.1}% {:>9} {:>8.1} {:>9.4}",
+            "{cards:<10} {:<9} {:>7} {:>10.3} {rate:>9.0} {:>6.1}% {:>9.1}% {:>9} {:>8.1} {:>9.4}",
+            keeps.label(),
             packs * length,
             steps.seconds,
             100.0 * flops / (STATED_FLOPS_S * count as f64),
@@ -214,17 +245,17 @@ impl Table<'_> {
     }
 }
 
-fn on_one(table: &Table<'_>, lengths: &[usize], [keep_products, is_profiled]: [bool; 2]) -> Vec<(usize, f64)> {
+fn on_one(table: &Table<'_>, lengths: &[usize], keeps: Keeps, is_profiled: bool) -> Vec<(usize, f64)> {
     let longest = lengths.iter().copied().max().unwrap_or(1);
     let began = Instant::now();
     let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, table.config, (longest, keep_products));
+    let mut network = network(card, table.config, longest, keeps);
     println!("(weights made in {:.1} s)", began.elapsed().as_secs_f64());
     let (mut done, mut rates) = (0, Vec::new());
     for (number, length) in lengths.iter().enumerate() {
         let packs = [pack(table.config, *length, 1)];
         let steps = steps(&mut network, &packs, &mut done);
-        rates.push((*length, table.line("1", 1, *length, 1, &steps, None)));
+        rates.push((*length, table.line([1, 1], keeps, *length, &steps, None)));
         if is_profiled && number == 0 {
             profile(&mut network, &packs[0], &mut done);
         }
@@ -267,7 +298,7 @@ fn small(product: f64) {
     packed.positions = (0..sequences * length as u32).map(|row| row % length as u32).collect();
     packed.samples = (0..sequences).collect();
     let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, &config, (packed.ids.len(), true));
+    let mut network = network(card, &config, packed.ids.len(), Keeps::Products);
     let mut done = 0;
     let packs = [packed];
     steps(&mut network, &packs, &mut done);
@@ -298,7 +329,7 @@ fn on_several(table: &Table<'_>, [tp, dp]: [usize; 2], one: &[(usize, f64)]) {
         let seat = Some(Seat { name, rank, ranks, meeting: Some(member) });
         let (of_rank, of_replica) = if tp > 1 { (seat, None) } else { (None, seat) };
         let mut network =
-            network(Cuda::open_seated(rank, None, of_rank, of_replica).unwrap(), config, (longest, false));
+            network(Cuda::open_seated(rank, None, of_rank, of_replica).unwrap(), config, longest, Keeps::Attention);
         let mut done = 0;
         let of_length = |(length, _): &(usize, f64)| {
             let seed = if dp > 1 { rank as u32 + 1 } else { 1 };
@@ -314,6 +345,6 @@ fn on_several(table: &Table<'_>, [tp, dp]: [usize; 2], one: &[(usize, f64)]) {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for ((length, of_one), steps) in one.iter().zip(&all[0]) {
-        table.line(&format!("tp{tp} dp{dp}"), tp * dp, *length, dp, steps, Some(*of_one));
+        table.line([tp, dp], Keeps::Attention, *length, steps, Some(*of_one));
     }
 }
