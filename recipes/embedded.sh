@@ -5,9 +5,10 @@
 #
 #   recipes/embedded.sh [FOLDER]          into FOLDER, runs/recipe-embedded if absent; it must not be there yet
 #
-# It has not been run as one script. Its steps were, from a shorter one with fewer archives: those on one H200 took two and a half
-# minutes (benches/results/2026-12-01-embedded-worker.md). The embedder trains on the processor. DEVICE=cpu with few worlds is for
-# trying the chain out: CORE=2 GATED=1 LOOKUPS=2 TEXTS=1. LEGWORK is the program; with a card it is built by
+# Two rounds on archives of their own, then fine-tuning. A round: pages with questions behind them, so that reading is learned
+# (`legwork world --quizzes`); then single look-ups and how questions are begun (`--first-turns 1`), which gives the base. Fine-tuning:
+# whole questions and what a gate says of them. Minutes on one card; the embedder trains on the processor. DEVICE=cpu with few archives
+# is for trying the chain out: FIRST="2 1 2" SECOND="1 1 1" CORE=1 GATED=1. LEGWORK is the program; with a card it is built by
 # `cargo build --release --features cuda`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,13 +20,16 @@ if [[ -e "$out" ]]; then
 fi
 mkdir -p "$out/rows" "$out/worlds"
 
-# How many archives give whole questions, of these how many give rows for a gate, how many give single steps, how many give texts.
-core="${CORE:-24}" gated="${GATED:-17}" lookups="${LOOKUPS:-44}" texts="${TEXTS:-32}" pairs="${PAIRS:-11}"
-# The first seed; the archive that is asked of has the seed 2026.
-first=101
+# Archives of each round that give quizzes, look-ups and first turns.
+read -r -a first <<<"${FIRST:-80 48 80}"
+read -r -a second <<<"${SECOND:-50 24 60}"
+# Archives of the second round that give whole questions, how many of these rows for a gate, and archives that give the embedder pairs.
+core="${CORE:-40}" gated="${GATED:-34}" pairs="${PAIRS:-11}"
+# The first seeds of the rounds; the archive that is asked of has the seed 2026.
+seeds=(101 301)
 at_once="${AT_ONCE:-$(nproc)}"
 device="${DEVICE:-cuda}"
-teaching=(-p archive --set 'models.worker={mock="teacher"}' --set retrieval.mode=bm25 --set "index.cache=$out/indexes")
+teaching=(-p archive --set 'models.worker={mock="teacher"}' --set retrieval.mode=bm25)
 training=(--plain --bad-rows skip --device "$device" --min-lr 1e-4 --warmup 0.03 --tokens-max 20480 --save-every 0)
 
 legwork() {
@@ -34,18 +38,22 @@ legwork() {
 }
 say() { printf '\n==> %s\n' "$*"; }
 
-# Rows of one archive: a teacher, which takes for an answer only what it has read, works through its questions.
+# Rows of one archive: a teacher, which takes for an answer only what it has read, works through its questions. What is exported of
+# its run follows: an export's name with its flags.
 one() {
-  local seed="$1" split="$2" run="$out/run-$2-$1"
-  legwork eval "${teaching[@]}" --quiet --run "$run" --set "run.split=$split" --set "world.seed=$seed" >"$run.txt" 2>&1
-  legwork ledger export trajectories "$run" --out "$out/rows/$split-$seed.jsonl" --split "$split" >>"$run.txt" 2>&1
-  if [[ "$split" == train ]] && ((seed < first + gated)); then
-    legwork ledger export gate "$run" --out "$out/rows/gate-$seed.jsonl" --split train >>"$run.txt" 2>&1
-  fi
-  rm -rf "$run"
+  local seed="$1" split="$2" run="$out/run-$2-$1" wanted
+  legwork eval "${teaching[@]}" --quiet --run "$run" --set "run.split=$split" --set "world.seed=$seed" \
+    --set "index.cache=$run.index" >"$run.txt" 2>&1
+  for wanted in "${@:3}"; do
+    case "$wanted" in
+      plans) legwork ledger export trajectories "$run" --out "$out/rows/plans-$seed.jsonl" --all --first-turns 1 --split "$split" ;;
+      gate) legwork ledger export gate "$run" --out "$out/rows/gate-$seed.jsonl" --split "$split" ;;
+      *) legwork ledger export trajectories "$run" --out "$out/rows/$wanted-$seed.jsonl" --split "$split" ;;
+    esac >>"$run.txt" 2>&1
+  done
+  rm -rf "$run" "$run.index"
 }
-
-world() { legwork world --out "$out/worlds/$1" -p archive --split lookups --set "world.seed=$1" >/dev/null 2>&1; }
+world() { legwork world --out "$out/worlds/$1" -p archive --quizzes --split lookups --set "world.seed=$1" >/dev/null 2>&1; }
 
 # Runs a function for each line of arguments, so many at once.
 each() {
@@ -57,23 +65,38 @@ each() {
   done
   wait
 }
+of_seeds() { # KIND FIRST COUNT: those rows of so many archives
+  local seed
+  for seed in $(seq "$2" $(($2 + $3 - 1))); do cat "$out/rows/$1-$seed.jsonl"; done
+}
 
 say "a teacher works through archives of other seeds"
 {
-  for seed in $(seq "$first" $((first + core - 1))); do echo "$seed train"; done
-  for seed in $(seq "$first" $((first + lookups - 1))); do echo "$seed lookups"; done
+  for seed in $(seq "${seeds[0]}" $((seeds[0] + first[2] - 1))); do echo "$seed train plans"; done
+  for seed in $(seq "${seeds[0]}" $((seeds[0] + first[1] - 1))); do echo "$seed lookups lookups"; done
+  for seed in $(seq "${seeds[1]}" $((seeds[1] + (second[2] > core ? second[2] : core) - 1))); do
+    echo "$seed train plans $( ((seed < seeds[1] + core)) && echo core) $( ((seed < seeds[1] + gated)) && echo gate)"
+  done
+  for seed in $(seq "${seeds[1]}" $((seeds[1] + second[1] - 1))); do echo "$seed lookups lookups"; done
 } | each one
-seq "$first" $((first + (texts > pairs ? texts : pairs) - 1)) | each world
-cat "$out"/rows/train-*.jsonl >"$out/core.jsonl"
-cat "$out"/rows/gate-*.jsonl >"$out/gate.jsonl"
-cat "$out"/rows/lookups-*.jsonl >"$out/lookups.jsonl"
-for seed in $(seq "$first" $((first + texts - 1))); do cat "$out/worlds/$seed/corpus.jsonl"; done >"$out/texts.jsonl"
-for rows in "$out"/rows/train-*.jsonl; do head -n 120 "$rows"; done >"$out/words.jsonl"
+{
+  seq "${seeds[0]}" $((seeds[0] + (first[0] > pairs ? first[0] : pairs) - 1))
+  seq "${seeds[1]}" $((seeds[1] + second[0] - 1))
+} | each world
+of_seeds core "${seeds[1]}" "$core" >"$out/core.jsonl"
+of_seeds gate "${seeds[1]}" "$gated" >"$out/gate.jsonl"
+for round in 0 1; do
+  [[ $round == 0 ]] && counts=("${first[@]}") || counts=("${second[@]}")
+  for seed in $(seq "${seeds[$round]}" $((seeds[round] + counts[0] - 1))); do cat "$out/worlds/$seed/quizzes.jsonl"; done \
+    >"$out/quizzes-$round.jsonl"
+  { of_seeds lookups "${seeds[$round]}" "${counts[1]}" && of_seeds plans "${seeds[$round]}" "${counts[2]}"; } >"$out/steps-$round.jsonl"
+done
+for rows in "$out"/rows/lookups-*.jsonl; do head -n 120 "$rows"; done >"$out/words.jsonl"
 
 say "no test question may be in them"
 # Rows of other archives are worded by the same grammar, so that stretches of words agree where names do not: those are told. What
 # must not be is a question itself, by its hash.
-legwork audit --train "$out/core.jsonl" "$out/gate.jsonl" "$out/lookups.jsonl" --split test -p archive --json >"$out/audit.json" || true
+legwork audit --train "$out/core.jsonl" "$out/gate.jsonl" "$out"/steps-{0,1}.jsonl --split test -p archive --json >"$out/audit.json" || true
 grep -E '"(rows|by_hash|by_quote|by_trace)"' "$out/audit.json"
 grep -q '"by_hash": 0' "$out/audit.json"
 
@@ -81,25 +104,27 @@ say "a new model, with a tokenizer of its own"
 legwork init --out "$out/new" --texts "$out/words.jsonl" --vocabulary 4096 --hidden 256 --layers 8 --heads 4 --kv-heads 2 \
   --head-dim 64 --ffn 768 --context 4096
 
-learn() { # name, model, rows, batch, rate
+learn() { # name, model, rows, rate
   say "$1"
-  legwork train "${training[@]}" --rows "$3" --model "$2" --out "$out/train-$1" --batch "$4" --lr "$5"
+  legwork train "${training[@]}" --batch 48 --rows "$3" --model "$2" --out "$out/train-$1" --lr "$4"
   legwork verify "$out/train-$1"
   local checkpoint
   checkpoint="$(find "$out/train-$1/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-*' | sort | tail -n 1)"
   legwork export "$checkpoint" --original "$2" --out "$out/$1" --dtype f16
   legwork verify "$out/$1" --against "$2" --checkpoint "$checkpoint"
 }
-learn texts "$out/new" "$out/texts.jsonl" 64 1.5e-3
-learn worker-base "$out/texts" "$out/lookups.jsonl" 32 1.5e-3
-legwork mix --core "$out/core.jsonl" --gate "$out/gate.jsonl" --model "$out/new" --out "$out/mix" --repeat 1 --batch 32 --bad-rows skip
-learn worker "$out/worker-base" "$out/mix/mix.jsonl" 32 1.2e-3
+learn reader-0 "$out/new" "$out/quizzes-0.jsonl" 1.5e-3
+learn base-0 "$out/reader-0" "$out/steps-0.jsonl" 1.5e-3
+learn reader-1 "$out/base-0" "$out/quizzes-1.jsonl" 1.2e-3
+learn worker-base "$out/reader-1" "$out/steps-1.jsonl" 1.2e-3
+legwork mix --core "$out/core.jsonl" --gate "$out/gate.jsonl" --model "$out/new" --out "$out/mix" --repeat 1 --batch 48 --bad-rows skip
+learn worker "$out/worker-base" "$out/mix/mix.jsonl" 1.2e-3
 
 say "the embedder, by single steps and the documents that answer them"
-legwork init --out "$out/small" --texts "$out/worlds/$first/corpus.jsonl" --vocabulary 4096 --hidden 128 --layers 2 --heads 2 \
+legwork init --out "$out/small" --texts "$out/worlds/${seeds[0]}/corpus.jsonl" --vocabulary 4096 --hidden 128 --layers 2 --heads 2 \
   --kv-heads 1 --head-dim 64 --ffn 384 --context 512
 folders=()
-for seed in $(seq "$first" $((first + pairs - 1))); do folders+=("$out/worlds/$seed"); done
+for seed in $(seq "${seeds[0]}" $((seeds[0] + pairs - 1))); do folders+=("$out/worlds/$seed"); done
 legwork train-embedder --pairs "${folders[@]}" --model "$out/small" --out "$out/embedder" --batch 48 --steps-max "${STEPS:-420}" --lr 1e-3
 
 say "they go to assets/ as they are"

@@ -27,6 +27,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use walk::Walk;
@@ -121,6 +122,8 @@ pub struct Options {
     pub episodes: Episodes,
     /// Keep workers that concluded wrongly in an episode that was right; their last report is out of the loss.
     pub process_rows: bool,
+    /// Keep only so many turns of each conversation in chat rows, from the first; a conversation that is shorter is kept whole.
+    pub first_turns: Option<NonZeroU32>,
     /// One round only; none takes all.
     pub round: Option<u32>,
     /// The part of the question set that the run was made over, for the rows' lineage.
@@ -154,6 +157,7 @@ impl Default for Options {
         Self {
             episodes: Episodes::Correct,
             process_rows: true,
+            first_turns: None,
             round: None,
             split: None,
             overwrite: false,

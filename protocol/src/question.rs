@@ -36,6 +36,21 @@ pub struct Step {
     /// The document that says so.
     #[serde(default)]
     pub gold: Option<DocId>,
+    /// Every document that says so by itself, and in which words; empty where the world does not know the words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<Stated>,
+    /// What a document on the thing sought would tell of it, by the world's names for that; empty where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+}
+
+/// A document that states a step's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stated {
+    /// The document.
+    pub docid: DocId,
+    /// Its sentences that do, as they stand there, each once.
+    pub sentences: Vec<String>,
 }
 
 impl Question {

@@ -37,7 +37,13 @@ pub fn pages(count: u32) -> Vec<Page> {
 
 fn question(number: u32) -> Question {
     let (first, second) = (DocId::new(format!("k{number}")), DocId::new(format!("t{number}")));
-    let step = |question: String, answer: String, gold: &DocId| Step { question, answer, gold: Some(gold.clone()) };
+    let step = |question: String, answer: String, gold: &DocId| Step {
+        question,
+        answer,
+        gold: Some(gold.clone()),
+        stated: Vec::new(),
+        topics: Vec::new(),
+    };
     Question {
         id: format!("s{number}").into(),
         text: format!("In which town was the keeper of box {number} born?"),

@@ -211,7 +211,7 @@ fn mock_model(
             let grammar = settings.profile.grammar;
             Arc::new(OracleModel::new(&format!("oracle, {named}"), grammar, skill, latency, &world.all_questions))
         }
-        "teacher" => Arc::new(TeacherModel::new(settings.profile.grammar, &world.all_questions)),
+        "teacher" => Arc::new(TeacherModel::new(settings.profile.grammar, &world.all_questions, world.told.clone())),
         "trail" => {
             let titles = world.documents.iter().map(|document| (document.docid.clone(), document.title.clone()));
             Arc::new(TrailModel::new(settings.profile.grammar, &world.all_questions, titles))

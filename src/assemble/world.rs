@@ -4,7 +4,9 @@ mod lookups;
 
 use super::AssembleError;
 use crate::config::{RunSettings, WorldSettings};
+use legwork_protocol::id::DocId;
 use legwork_protocol::question::Question;
+use legwork_worlds::telling::Telling;
 use legwork_worlds::{
     Canary, Missing, World, WorldDocument, archive, browsecomp_plus, foldagent, multihop, plain, qrels,
 };
@@ -24,6 +26,8 @@ pub struct LoadedWorld {
     pub questions: Vec<Arc<Question>>,
     /// Every question of the world, for mocks.
     pub all_questions: Vec<Arc<Question>>,
+    /// What documents tell, where the world knows it.
+    pub told: BTreeMap<DocId, Telling>,
     /// What was noticed while reading, for a person.
     pub notes: Vec<String>,
 }
@@ -77,7 +81,15 @@ pub fn load_world(settings: &WorldSettings, run: &RunSettings) -> Result<LoadedW
         }
     };
     let questions = pick(split, run)?;
-    Ok(LoadedWorld { name: world.name.clone(), documents: world.documents, corpus, questions, all_questions, notes })
+    Ok(LoadedWorld {
+        name: world.name.clone(),
+        documents: world.documents,
+        corpus,
+        questions,
+        all_questions,
+        told: world.told,
+        notes,
+    })
 }
 
 fn read_browsecomp_plus(questions: &Path, canary_file: Option<&Path>) -> Result<Vec<Question>, AssembleError> {

@@ -134,6 +134,16 @@ fn the_last_report_of_a_worker_that_was_wrong_in_an_episode_that_was_right_is_ou
 }
 
 #[test]
+fn of_each_conversation_only_the_first_turns_that_are_asked_for_are_kept() {
+    let (folder, reader) = delegated(vec![searches("bob"), finishes("Bob")]);
+    let (whole, _) = chat_rows(&folder, &reader, &Options::default());
+    let options = |turns| Options { first_turns: NonZeroU32::new(turns), ..Options::default() };
+    let (first, _) = chat_rows(&folder, &reader, &options(1));
+    assert_eq!(first[1].messages, whole[1].messages[..3]);
+    assert_eq!(chat_rows(&folder, &reader, &options(9)).0, whole);
+}
+
+#[test]
 fn a_row_with_nothing_in_the_loss_is_left_out_and_counted() {
     let (folder, reader) = delegated(vec![finishes("Bob")]);
     let (rows, summary) = chat_rows(&folder, &reader, &Options::default());

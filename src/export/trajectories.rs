@@ -7,6 +7,7 @@ use super::{ExportError, Options, Summary};
 use legwork_protocol::message::Role;
 use legwork_training::JsonlWriter;
 use legwork_training::trajectory::{ChatMessage, ChatRow};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 pub(super) fn write(walk: &Walk<'_>, out: &Path, options: &Options, summary: &mut Summary) -> Result<(), ExportError> {
@@ -40,6 +41,14 @@ pub(super) fn rows(
     Ok(())
 }
 
+/// Ends a conversation with its model's turn of this number.
+fn keep_first(messages: &mut Vec<ChatMessage>, turns: NonZeroU32) {
+    let mut turns_at = messages.iter().enumerate().filter(|(_, message)| message.role == Role::Assistant);
+    if let Some((last, _)) = turns_at.nth(turns.get() as usize - 1) {
+        messages.truncate(last + 1);
+    }
+}
+
 fn row(walk: &Walk<'_>, episode: &EpisodeView, talk: &Talk<'_>, options: &Options) -> Result<ChatRow, &'static str> {
     let source = lineage::source(walk, episode, talk, options)?;
     let mut messages: Vec<ChatMessage> = talk.messages.iter().map(|message| ChatMessage::from(&**message)).collect();
@@ -47,6 +56,9 @@ fn row(walk: &Walk<'_>, episode: &EpisodeView, talk: &Talk<'_>, options: &Option
         && let Some(last) = messages.iter_mut().rfind(|message| message.role == Role::Assistant)
     {
         last.step_loss_mask = Some(0);
+    }
+    if let Some(first) = options.first_turns {
+        keep_first(&mut messages, first);
     }
     let metadata = lineage::metadata(walk, episode, talk, source, options);
     let row = ChatRow { messages, metadata, ..ChatRow::default() };

@@ -5,6 +5,7 @@ use super::{Ended, VerbError, output};
 use crate::export::{Episodes, Format, GateRows, Options, export};
 use crate::runs::OpenRun;
 use clap::Args;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 /// Writes a run for other tools.
@@ -29,6 +30,9 @@ pub(super) struct ExportArgs {
     /// Keep workers that concluded wrongly in an episode that was right, their last report out of the loss.
     #[arg(long)]
     process_rows: bool,
+    /// Keep only so many turns of each conversation in chat rows: with 1, how each was begun.
+    #[arg(long, value_name = "TURNS")]
+    first_turns: Option<NonZeroU32>,
     /// One round only, from 0.
     #[arg(long)]
     round: Option<u32>,
@@ -54,6 +58,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<Ended, VerbError> {
     let options = Options {
         episodes: if args.all { Episodes::All } else { Episodes::Correct },
         process_rows: args.process_rows,
+        first_turns: args.first_turns,
         round: args.round,
         split: args.split.clone(),
         overwrite: args.overwrite,

@@ -2,15 +2,19 @@
 
 use super::{ConfigFlags, Ended, VerbError, output, resolve};
 use crate::assemble;
-use crate::config::Settings;
+use crate::config::{Settings, WorldSettings};
 use crate::runs::RunError;
 use clap::Args;
-use legwork_worlds::plain;
+use legwork_training::JsonlWriter;
+use legwork_training::trajectory::TextRow;
+use legwork_worlds::{archive, plain};
 use std::path::PathBuf;
 
 /// Writes a world's files.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  legwork world --out archive/")]
+#[command(
+    after_help = "Example:\n  legwork world --out archive/\n  legwork world --out archive/ --quizzes --set world.seed=101"
+)]
 pub struct WorldArgs {
     /// The folder to write corpus.jsonl and questions.jsonl into.
     #[arg(long)]
@@ -18,6 +22,9 @@ pub struct WorldArgs {
     /// Which questions: test or train.
     #[arg(long)]
     split: Option<String>,
+    /// Write quizzes.jsonl as well: rows of text to learn reading from, a page of the archive with questions and what is read in it.
+    #[arg(long)]
+    quizzes: bool,
     #[command(flatten)]
     config: ConfigFlags,
 }
@@ -38,6 +45,23 @@ pub(super) fn run(args: &WorldArgs) -> Result<Ended, VerbError> {
     for (name, bytes) in [("corpus.jsonl", corpus_bytes), ("questions.jsonl", question_bytes)] {
         let path = args.out.join(name);
         std::fs::write(&path, bytes).map_err(io(&path))?;
+        output::note(&format!("wrote {}", path.display()));
+    }
+    if args.quizzes {
+        let WorldSettings::Archive { seed } = settings.world else {
+            return Err(format!(
+                "--quizzes is of the archive only; of {} nobody knows what each sentence states",
+                world.name
+            )
+            .into());
+        };
+        let path = args.out.join("quizzes.jsonl");
+        let mut written = JsonlWriter::create(&path)?;
+        archive::generate(seed)?
+            .quizzes()
+            .into_iter()
+            .try_for_each(|text| written.write(&TextRow { text, ..TextRow::default() }))?;
+        written.finish()?;
         output::note(&format!("wrote {}", path.display()));
     }
     output::print(&format!("{}: {} documents, {} questions", world.name, world.documents.len(), questions.len()));

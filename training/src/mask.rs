@@ -2,6 +2,7 @@
 //! are joined, so that every answer keeps its thinking and no turn changes an earlier one. Rows of ids are taken as they are, texts whole.
 //! It refuses to cut a row, and to know files of rows.
 
+mod many;
 mod model;
 mod shown;
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod lexicon;
 mod names;
 mod phrasing;
 mod prose;
+mod quiz;
 mod riddles;
 mod wording;
 
@@ -20,6 +21,7 @@ pub use day::Day;
 pub use prose::Statement;
 
 use crate::error::WorldError;
+use crate::telling::{Telling, Told};
 use crate::world::{Canary, World, WorldDocument};
 use facts::{EntityId, FactBase, FactId, Query, Value};
 use legwork_protocol::id::{DocId, QuestionId};
@@ -35,7 +37,8 @@ pub struct Archive {
     /// What everybody else sees of it.
     pub world: World,
     facts: FactBase,
-    articles: BTreeMap<FactId, Vec<Statement>>,
+    articles: prose::Articles,
+    seed: u64,
     docids: Vec<DocId>,
     proofs: BTreeMap<QuestionId, (Query, Vec<Value>)>,
 }
@@ -58,18 +61,19 @@ pub fn generate(seed: u64) -> Result<Archive, WorldError> {
     let mut documents: Vec<WorldDocument> = facts
         .entities()
         .zip(&docids)
-        .zip(articles.texts)
+        .zip(&articles.texts)
         .map(|(((_, entity), docid), text)| WorldDocument {
             docid: docid.clone(),
             title: entity.title.clone(),
             url: format!("https://archive.example/{}", entity.title.replace(' ', "_")),
-            text,
+            text: text.clone(),
         })
         .collect();
     documents.sort_by(|one, other| one.docid.cmp(&other.docid));
     let canary = Some(canary(seed));
-    let world = World { name: "archive".to_owned(), documents, train, test, canary };
-    Ok(Archive { world, facts, articles: articles.statements, docids, proofs })
+    let told = told(&facts, &articles, &docids);
+    let world = World { name: "archive".to_owned(), documents, train, test, canary, told };
+    Ok(Archive { world, facts, articles, seed, docids, proofs })
 }
 
 /// The known solution of a question, step by step: each step is a query of its own once `#n` is replaced by the
@@ -91,13 +95,33 @@ impl Archive {
 
     /// The articles that state a fact.
     pub fn statements(&self, fact: FactId) -> &[Statement] {
-        self.articles.get(&fact).map_or(&[], Vec::as_slice)
+        self.articles.statements.get(&fact).map_or(&[], Vec::as_slice)
     }
 
     /// The document on an entity.
     pub fn docid(&self, entity: EntityId) -> Option<&DocId> {
         self.docids.get(entity.0 as usize)
     }
+}
+
+/// What each article tells of its own subject, and what sort of thing that is.
+fn told(facts: &FactBase, articles: &prose::Articles, docids: &[DocId]) -> BTreeMap<DocId, Telling> {
+    let of = |id: EntityId| docids[id.0 as usize].clone();
+    let sort = |id| prose::sort_of(facts, id).to_owned();
+    let empty = facts.entities().map(|(id, _)| (of(id), Telling { sort: sort(id), told: Vec::new() }));
+    let mut telling: BTreeMap<DocId, Telling> = empty.collect();
+    for (fact, statements) in &articles.statements {
+        let fact = facts.fact(*fact);
+        let by_subject = |statement: &&Statement| statement.article == fact.subject && !statement.by_alias;
+        for statement in statements.iter().filter(by_subject) {
+            if let Some(telling) = telling.get_mut(&of(statement.article))
+                && fact.relation != facts::Relation::KindOf
+            {
+                telling.told.push(Told { topic: riddles::topic(fact.relation), sentence: statement.sentence.clone() });
+            }
+        }
+    }
+    telling
 }
 
 /// Ids in a drawn order, so that neighbours are unrelated and an id tells nothing.

@@ -17,6 +17,7 @@ pub mod obfuscation;
 mod pages;
 pub mod plain;
 pub mod qrels;
+pub mod telling;
 pub mod world;
 
 pub use error::WorldError;

@@ -45,7 +45,14 @@ pub fn read(files: &Files, missing: Missing) -> Result<(World, Vec<MissingDocume
         None => Vec::new(),
     };
     let test = questions(Source::open(&files.test)?, &mut seen)?;
-    let world = World { name: "multihop".to_owned(), documents: corpus.documents, train, test, canary: None };
+    let world = World {
+        name: "multihop".to_owned(),
+        documents: corpus.documents,
+        train,
+        test,
+        canary: None,
+        told: std::collections::BTreeMap::new(),
+    };
     let lacking = world.check_documents(missing)?;
     Ok((world, lacking))
 }
@@ -91,6 +98,8 @@ fn question(record: Record) -> Question {
         question: step.question,
         answer: step.answer,
         gold: step.gold_docid.map(|id| DocId::from(id.0)),
+        stated: Vec::new(),
+        topics: Vec::new(),
     };
     let decomposition: Vec<Step> = record.decomposition.into_iter().flatten().map(step).collect();
     let last = decomposition.last();

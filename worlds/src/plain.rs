@@ -5,7 +5,7 @@ use crate::error::{Place, WorldError};
 use crate::jsonl::{IdText, Seen, Source, some_text, without_nul};
 use crate::world::{UNTIERED, WorldDocument};
 use legwork_protocol::id::{DocId, QuestionId};
-use legwork_protocol::question::{Question, Step};
+use legwork_protocol::question::{Question, Stated, Step};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -78,6 +78,10 @@ struct StepRecord {
     answer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gold: Option<DocId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stated: Vec<Stated>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    topics: Vec<String>,
 }
 
 fn plain_id<S: serde::Serializer>(id: &IdText, serializer: S) -> Result<S::Ok, S::Error> {
@@ -95,6 +99,8 @@ impl From<&Question> for Record {
             question: step.question.clone(),
             answer: step.answer.clone(),
             gold: step.gold.clone(),
+            stated: step.stated.clone(),
+            topics: step.topics.clone(),
         };
         Record {
             id: IdText(question.id.to_string()),
@@ -114,7 +120,13 @@ fn questions(source: Source<'_>) -> Result<Vec<Question>, WorldError> {
     let mut questions = Vec::new();
     source.records(QUESTION, |place, record: Record| {
         let docids = |ids: Vec<IdText>| ids.into_iter().map(|id| DocId::from(id.0)).collect();
-        let step = |step: StepRecord| Step { question: step.question, answer: step.answer, gold: step.gold };
+        let step = |step: StepRecord| Step {
+            question: step.question,
+            answer: step.answer,
+            gold: step.gold,
+            stated: step.stated,
+            topics: step.topics,
+        };
         let question = Question {
             id: QuestionId::from(record.id.0),
             text: record.question,

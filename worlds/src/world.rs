@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::error::WorldError;
 use crate::plain;
+use crate::telling::Telling;
 
 /// The tier of questions whose set knows none.
 pub const UNTIERED: &str = "all";
@@ -65,6 +66,8 @@ pub struct World {
     pub test: Vec<Question>,
     /// The mark that exports of the questions carry, if the world has one.
     pub canary: Option<Canary>,
+    /// What documents tell, where the world knows it.
+    pub told: BTreeMap<DocId, Telling>,
 }
 
 /// Digests of what a run depends on, in hexadecimal. Each is BLAKE3 over the file that the writers of [`crate::plain`]

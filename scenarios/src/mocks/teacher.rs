@@ -1,6 +1,6 @@
 //! A worker's model whose conversations are worth learning from: it knows how a question is taken apart, and nothing else that
 //! its conversation does not show. It plans aloud, searches step by step, opens what is listed by what can be seen of it, takes
-//! for an answer only what stands on a page that it has opened, and says so before it goes on.
+//! for an answer only what stands on a page that it has opened, and quotes it before it goes on.
 //!
 //! It refuses to know dice: the same conversation has the same next turn.
 
@@ -13,8 +13,10 @@ use legwork_endpoints::{Endpoint, Tally};
 use legwork_protocol::call::{Call, Grammar};
 use legwork_protocol::failure::Failure;
 use legwork_protocol::generation::{Completion, GenerateRequest};
+use legwork_protocol::id::DocId;
 use legwork_protocol::message::Message;
 use legwork_protocol::question::Question;
+use legwork_worlds::telling::{Reading, Telling, asked_of, read, said};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trail::{Listed, Trail};
@@ -32,12 +34,14 @@ const GUESS_CONFIDENCE: u32 = 10;
 pub struct TeacherModel {
     grammar: Grammar,
     questions: BTreeMap<String, Arc<Question>>,
+    told: BTreeMap<DocId, Telling>,
 }
 
 impl TeacherModel {
-    /// A model that knows how these questions are taken apart; it finds them again in a brief by their text.
-    pub fn new(grammar: Grammar, questions: &[Arc<Question>]) -> Self {
-        Self { grammar, questions: by_text(questions) }
+    /// A model that knows how these questions are taken apart, which it finds again in a brief by their text, and which sentences
+    /// of a page are to be quoted.
+    pub fn new(grammar: Grammar, questions: &[Arc<Question>], told: BTreeMap<DocId, Telling>) -> Self {
+        Self { grammar, questions: by_text(questions), told }
     }
 
     fn turn(&self, messages: &[Arc<Message>]) -> String {
@@ -46,7 +50,7 @@ impl TeacherModel {
         };
         let trail = Trail::read(messages, question);
         let told_to_wrap_up = messages.last().is_some_and(|message| message.content.contains("this is your last turn"));
-        let mut thought = if messages.len() <= 2 { plan(question) } else { learned(&trail, question) };
+        let mut thought = if messages.len() <= 2 { plan(question) } else { learned(&trail, question, &self.told) };
         let mut then = |text: String| {
             if !thought.is_empty() {
                 thought.push(' ');
@@ -100,16 +104,30 @@ fn plan(question: &Question) -> String {
     steps.map(|(at, step)| format!("{}. {}", at + 1, step.question)).collect::<Vec<_>>().join(" ")
 }
 
-/// What the last observation has brought: answers with their pages, or that a page was of no use.
-fn learned(trail: &Trail, question: &Question) -> String {
-    let answers = trail.found.iter().enumerate().skip(trail.found_before);
-    let said: Vec<String> = answers
-        .map(|(step, docid)| format!("#{} = {} [{docid}].", step + 1, question.decomposition[step].answer))
-        .collect();
-    match (&trail.opened_now, said.is_empty()) {
-        (Some(docid), true) => format!("Not in {docid}."),
-        _ => said.join(" "),
+/// What the last observation has brought: what was asked of which page, the sentences that say it or say it of something else, and
+/// the answer.
+fn learned(trail: &Trail, question: &Question, told: &BTreeMap<DocId, Telling>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for (step, found) in trail.found.iter().enumerate().skip(trail.found_before) {
+        let asked_of = asked_of(&asked(question, step), &found.title, told.get(&found.stated.docid));
+        let said = said(&Reading::States(&found.stated), step, &question.decomposition[step].answer);
+        lines.push(format!("{asked_of} {said}"));
     }
+    if let (Some(page), true) = (&trail.opened_now, lines.is_empty()) {
+        let step = trail.found.len();
+        let docid = DocId::new(page.docid.as_str());
+        let telling = told.get(&docid);
+        let reading = question.decomposition.get(step).map_or(Reading::Nothing, |step| read(step, &docid, telling));
+        let reading = match reading {
+            Reading::Near(sentences) if sentences.iter().all(|sentence| trail.shows(sentence)) => {
+                Reading::Near(sentences)
+            }
+            // It states the step in a part that is not shown.
+            _ => Reading::Nothing,
+        };
+        lines.push(format!("{} {}", asked_of(&asked(question, step), &page.title, telling), said(&reading, step, "")));
+    }
+    lines.join(" ")
 }
 
 /// A page of the last search that was not opened yet: one whose title the step names, or else the first that is listed.
@@ -157,8 +175,12 @@ fn wordings(question: &Question, step: usize) -> Vec<String> {
 fn trail_report(trail: &Trail, question: &Question, confidence: u32) -> Call {
     let answer = |step: usize| question.decomposition[step].answer.as_str();
     let last = trail.found.len().checked_sub(1).map_or("unknown", answer);
-    let steps: Vec<String> =
-        trail.found.iter().enumerate().map(|(step, docid)| format!("{} [{docid}]", answer(step))).collect();
+    let steps: Vec<String> = trail
+        .found
+        .iter()
+        .enumerate()
+        .map(|(step, found)| format!("{} [{}]", answer(step), found.stated.docid))
+        .collect();
     let explanation = if steps.is_empty() { "nothing was found".to_owned() } else { steps.join("; ") };
     finish(last, &explanation, confidence)
 }

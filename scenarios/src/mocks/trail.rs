@@ -193,7 +193,13 @@ mod tests {
     use legwork_protocol::id::QuestionId;
 
     fn step(question: &str, answer: &str, gold: &str) -> Step {
-        Step { question: question.to_owned(), answer: answer.to_owned(), gold: Some(DocId::from(gold)) }
+        Step {
+            question: question.to_owned(),
+            answer: answer.to_owned(),
+            gold: Some(DocId::from(gold)),
+            stated: Vec::new(),
+            topics: Vec::new(),
+        }
     }
 
     fn question(decomposition: Vec<Step>) -> Question {

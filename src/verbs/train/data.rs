@@ -10,18 +10,14 @@ use legwork_actors::trainer::{SampleLimits, SlotOrder, SourceShare, TrainingData
 use legwork_training::batch::weights;
 use legwork_training::mask::{Encoder, EncoderSettings, TextDigests};
 use legwork_training::pack::Normalisation;
-use legwork_training::rows::{BadReport, RawRow, RowError, RowSource, Rows, Sieve};
+use legwork_training::rows::{BadReport, RowSource, Rows, Sieve};
 use legwork_training::shuffle::shuffled;
 use legwork_training::slots::Slots;
 use legwork_training::{Sample, TrainingError};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::num::NonZero;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Rows that are read before they are encoded, on all processors.
-const ENCODED_AT_ONCE: usize = 8192;
 
 /// Where samples come from.
 pub(super) enum Source {
@@ -112,16 +108,15 @@ fn encode(
 ) -> Result<Vec<Sample>, VerbError> {
     let bar = progress::documents(what, is_told).with_message("rows");
     let mut samples = Vec::new();
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut rows = Rows::open(source)?;
     loop {
-        let some: Vec<_> = rows.by_ref().take(ENCODED_AT_ONCE).collect();
+        let some = encoder.encode_some(&mut rows);
         if some.is_empty() {
             break;
         }
         bar.inc(some.len() as u64);
-        for encoded in encode_all(some, encoder, threads) {
-            samples.extend(sieve.pass(encoded)?);
+        for encoded in some {
+            samples.extend(sieve.pass(encoded)?.map(|(_, sample)| sample));
         }
     }
     bar.finish_and_clear();
@@ -131,27 +126,6 @@ fn encode(
         return Err(format!("{source} has no row that can be trained on; {skipped} were skipped{last}").into());
     }
     Ok(samples)
-}
-
-/// Encodes rows on several threads; they come out in their order.
-fn encode_all(
-    mut rows: Vec<Result<RawRow, RowError>>,
-    encoder: &Encoder,
-    threads: usize,
-) -> Vec<Result<Sample, RowError>> {
-    let share = rows.len().div_ceil(threads.max(1)).max(1);
-    std::thread::scope(|scope| {
-        let mut working = Vec::new();
-        while !rows.is_empty() {
-            let part: Vec<_> = rows.drain(..share.min(rows.len())).collect();
-            working.push(scope.spawn(move || {
-                let encode = |row: RawRow| encoder.encode(&row.row, &row.place);
-                part.into_iter().map(|row| row.and_then(encode)).collect::<Vec<_>>()
-            }));
-        }
-        let ended = working.into_iter().map(|thread| thread.join());
-        ended.flat_map(|encoded| encoded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
 }
 
 /// A file and the slice of it.

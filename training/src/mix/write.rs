@@ -100,14 +100,21 @@ impl Reading<'_> {
         let mut part = PartRows::default();
         for source in sources {
             let before = part.counts.len();
-            for row in Rows::open(source)? {
-                let encoded = row.and_then(|row| Ok((encoder.encode(&row.row, &row.place)?, row)));
-                let Some((sample, row)) = sieve.pass(encoded)? else { continue };
-                self.same_kind(&row.row, source)?;
-                part.counts.push(RowCount { supervised: sample.supervised() as u64, tokens: sample.ids.len() as u64 });
-                part.lying.push(self.spool.put(&row.text)?);
-                self.rows += 1;
-                (self.progress)(self.rows);
+            let mut rows = Rows::open(source)?;
+            loop {
+                let some = encoder.encode_some(&mut rows);
+                if some.is_empty() {
+                    break;
+                }
+                for encoded in some {
+                    let Some((row, sample)) = sieve.pass(encoded)? else { continue };
+                    self.same_kind(&row.row, source)?;
+                    let (supervised, tokens) = (sample.supervised() as u64, sample.ids.len() as u64);
+                    part.counts.push(RowCount { supervised, tokens });
+                    part.lying.push(self.spool.put(&row.text)?);
+                    self.rows += 1;
+                    (self.progress)(self.rows);
+                }
             }
             let rows = (part.counts.len() - before) as u64;
             if rows == 0 {

@@ -17,6 +17,8 @@ pub struct Statement {
     pub surface: String,
     /// Whether the other side is written by an alias, so that the article alone does not name it.
     pub by_alias: bool,
+    /// The sentence, as it stands in the article.
+    pub sentence: String,
 }
 
 /// The articles, one an entity and in their order, and where each fact is stated.
@@ -145,14 +147,14 @@ impl<'a> Article<'a> {
         for (fact_id, as_subject) in tellings {
             let fact = self.base.fact(*fact_id);
             let (sentence, surface, by_alias) = if fact.relation == Relation::KindOf {
-                (None, sort_of(self.base, self.id).to_owned(), false)
+                (self.opening.clone(), sort_of(self.base, self.id).to_owned(), false)
             } else {
                 let may_alias = told[fact_id] == Told::Both && !as_subject;
-                let (sentence, surface, by_alias) = self.sentence(fact, *as_subject, may_alias);
-                (Some(sentence), surface, by_alias)
+                let told = self.sentence(fact, *as_subject, may_alias);
+                self.sentences.push(told.0.clone());
+                told
             };
-            self.sentences.extend(sentence);
-            let statement = Statement { article: self.id, surface, by_alias };
+            let statement = Statement { article: self.id, surface, by_alias, sentence };
             self.statements.entry(*fact_id).or_default().push(statement);
         }
     }

@@ -6,6 +6,7 @@
 //! three constraints must be intersected.
 
 mod describe;
+mod single;
 
 use super::draw::Draw;
 use super::facts::{Condition, EntityId, Fact, FactBase, FactId, Kind, Query, Relation, Role, Sought, Term, Value};
@@ -14,7 +15,8 @@ use super::wording::Wording;
 use crate::error::WorldError;
 use describe::Constraints;
 use legwork_protocol::id::{DocId, QuestionId};
-use legwork_protocol::question::{Question, Step};
+use legwork_protocol::question::{Question, Stated, Step};
+pub(super) use single::singles;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tiers in their order.
@@ -331,6 +333,8 @@ impl Seeker<'_> {
                 question: wording.step(query, at),
                 answer: self.shown(found, first),
                 gold: Some(self.docid(first.article)),
+                stated: self.tellers(facts, first.article),
+                topics: topics(&query.steps[at]),
             });
             if at + 1 == path.len() {
                 push_new(&mut gold, self.docid(first.article));
@@ -350,6 +354,41 @@ impl Seeker<'_> {
     /// The first article that states the fact and names both sides.
     fn stated(&self, fact: FactId) -> Option<&Statement> {
         self.articles.statements.get(&fact)?.iter().find(|statement| !statement.by_alias)
+    }
+
+    /// The articles that state all of a step's facts by themselves, so that who reads only one of them knows; if there is none, the
+    /// one that the step names.
+    fn tellers(&self, facts: &[FactId], named: EntityId) -> Vec<Stated> {
+        let tells = |fact: &FactId, article: EntityId| {
+            let all = self.articles.statements.get(fact).map_or(&[][..], Vec::as_slice);
+            all.iter().find(|statement| statement.article == article && !statement.by_alias)
+        };
+        let is_sort = |fact: &&FactId| self.base.fact(**fact).relation == Relation::KindOf;
+        let on = |article: EntityId| -> Vec<String> {
+            let mut sentences: Vec<String> = Vec::new();
+            for statement in facts.iter().filter(|fact| !is_sort(fact)).filter_map(|fact| tells(fact, article)) {
+                if !sentences.contains(&statement.sentence) {
+                    sentences.push(statement.sentence.clone());
+                }
+            }
+            sentences
+        };
+        // What sort of thing somebody is stands in the article on it, and in others where the sentence says the word.
+        let tells_all = |article: EntityId| {
+            facts.iter().all(|fact| match self.base.fact(*fact) {
+                Fact { relation: Relation::KindOf, object: Value::Word(sort), .. } => {
+                    tells(fact, article).is_some() || on(article).iter().any(|sentence| sentence.contains(sort.plain))
+                }
+                _ => tells(fact, article).is_some(),
+            })
+        };
+        let stating_first = facts.first().and_then(|fact| self.articles.statements.get(fact));
+        let mut articles: Vec<EntityId> =
+            stating_first.into_iter().flatten().map(|statement| statement.article).filter(|a| tells_all(*a)).collect();
+        if articles.is_empty() {
+            articles.push(named);
+        }
+        articles.into_iter().map(|a| Stated { docid: self.docid(a), sentences: on(a) }).collect()
     }
 
     fn docid(&self, article: EntityId) -> DocId {
@@ -379,6 +418,17 @@ impl Seeker<'_> {
             Value::Name(name) => vec![name.to_string()],
         }
     }
+}
+
+/// What an article on the thing sought tells of it. Only of a fact's subject does its article tell one thing of the kind.
+fn topics(sought: &Sought) -> Vec<String> {
+    let told = sought.conditions.iter().filter(|condition| condition.relation != Relation::KindOf);
+    told.filter(|condition| condition.role == Role::Subject).map(|condition| topic(condition.relation)).collect()
+}
+
+/// What a fact tells of its subject.
+pub(super) fn topic(relation: Relation) -> String {
+    format!("{relation:?}")
 }
 
 fn follows(condition: &Condition) -> bool {

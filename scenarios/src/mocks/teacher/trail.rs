@@ -2,8 +2,9 @@
 //! that were opened answer. It refuses to know what is not in the conversation, but for how the question is taken apart.
 
 use crate::mocks::keyed::query_of;
+use legwork_protocol::id::DocId;
 use legwork_protocol::message::{Message, Role};
-use legwork_protocol::question::{Question, Step};
+use legwork_protocol::question::{Question, Stated, Step};
 use std::sync::Arc;
 
 /// An entry of a search.
@@ -17,18 +18,27 @@ pub(super) struct Listed {
 #[derive(Debug)]
 struct Page {
     docid: String,
+    title: String,
     text: String,
+}
+
+/// A step that a page answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) title: String,
+    /// What of the page says so, as far as the world knows.
+    pub(super) stated: Stated,
 }
 
 /// The way so far.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
-    /// The pages that answer the first steps, in the steps' order.
-    pub(super) found: Vec<String>,
+    /// What answers the first steps, in the steps' order.
+    pub(super) found: Vec<Found>,
     /// How many steps were answered before the last observation.
     pub(super) found_before: usize,
     /// The page that the last observation shows, if it shows one.
-    pub(super) opened_now: Option<String>,
+    pub(super) opened_now: Option<Listed>,
     /// Every query.
     pub(super) queries: Vec<String>,
     /// What the last search listed.
@@ -52,6 +62,11 @@ impl Trail {
         trail
     }
 
+    /// Whether the page that was opened last shows a sentence.
+    pub(super) fn shows(&self, sentence: &str) -> bool {
+        self.pages.last().is_some_and(|page| page.text.contains(sentence))
+    }
+
     pub(super) fn is_opened(&self, docid: &str) -> bool {
         self.pages.iter().any(|page| page.docid == docid)
     }
@@ -70,8 +85,8 @@ impl Trail {
         if text.contains("[Opened Page Content]") {
             let Some(entry) = entries.into_iter().next() else { return };
             self.opened_since_search += 1;
-            self.opened_now = Some(entry.docid.clone());
-            self.pages.push(Page { docid: entry.docid, text: text.to_owned() });
+            self.opened_now = Some(entry.clone());
+            self.pages.push(Page { docid: entry.docid, title: entry.title, text: text.to_owned() });
             self.look_through(question);
         } else if text.contains("[Search Results for") {
             self.listed = entries;
@@ -83,17 +98,25 @@ impl Trail {
         while let Some(step) = question.decomposition.get(self.found.len()) {
             let at = self.found.len();
             let Some(page) = self.pages.iter().find(|page| says(page, question, at, step)) else { return };
-            self.found.push(page.docid.clone());
+            let stated = step.stated.iter().find(|stated| stated.docid.as_str() == page.docid);
+            let unknown = || Stated { docid: DocId::new(page.docid.as_str()), sentences: Vec::new() };
+            self.found.push(Found { title: page.title.clone(), stated: stated.cloned().unwrap_or_else(unknown) });
             self.searches_for_step = 0;
         }
     }
 }
 
-/// Whether a page can be seen to answer a step: it has the answer's words, and is the document that states the step, or has the
-/// names that the step asks with as well.
+/// Whether a page can be seen to answer a step: it has the answer's words and is one that states the step; where the world does
+/// not know which do, it is the document that the step names, or has the names that the step asks with as well.
 fn says(page: &Page, question: &Question, at: usize, step: &Step) -> bool {
     if !page.text.contains(&step.answer) {
         return false;
+    }
+    if !step.stated.is_empty() {
+        return step.stated.iter().any(|stated| {
+            let are_shown = stated.sentences.iter().all(|sentence| page.text.contains(sentence.as_str()));
+            stated.docid.as_str() == page.docid && are_shown
+        });
     }
     let is_stated = step.gold.as_ref().is_some_and(|gold| gold.as_str() == page.docid);
     let mut asked_with = (0..at)
