@@ -93,6 +93,31 @@ impl TrainingManifest {
         Ok(manifest)
     }
 
+    /// Compares it with what another rank of the run was started with, which says nothing of what rows say, and knows no run that
+    /// is followed.
+    ///
+    /// # Errors
+    /// What differs, and the cure.
+    pub fn agrees_with(&self, rank: usize, described: &str) -> Result<(), String> {
+        let other: Self = serde_json::from_str(described)
+            .map_err(|error| format!("expected what rank {rank} was started with, got something else: {error}"))?;
+        let bare = |of: &Self| {
+            let mut bare = Self { data: TrainingData::default(), ..of.clone() };
+            bare.inputs.remove("run");
+            bare
+        };
+        match bare(self).differences(&bare(&other)).as_slice() {
+            [] => Ok(()),
+            differences => {
+                let listed: Vec<String> = differences.iter().map(ToString::to_string).collect();
+                Err(format!(
+                    "rank {rank} was started otherwise than rank 0: {}; give all processes the same flags and files",
+                    listed.join("; ")
+                ))
+            }
+        }
+    }
+
     /// What differs, in a stable order, but for names and times that identify the run itself.
     pub fn differences(&self, is: &Self) -> Vec<Difference> {
         let flat = |of: &Self| {
