@@ -15,6 +15,7 @@ use crate::terminal::{self, TrainingView, WatchMode};
 use clap::Args;
 use data::{Source, TrainData};
 use follow::{Follow, NEWS_MAX};
+use launch::Launch;
 use legwork_actors::clock::Clock;
 use legwork_actors::local::Device;
 use legwork_actors::supervision::RestartLimit;
@@ -30,7 +31,6 @@ use legwork_training::network::{NetworkSettings, step_flops};
 use legwork_training::processes::{Listening, Peers};
 use legwork_training::rows::BadReport;
 use legwork_training::schedule::Schedule;
-use launch::Launch;
 use ranked::Ranked;
 use rate::Pace;
 use settings::{TrainFlags, TrainSettings};
@@ -106,7 +106,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
     let out = match (&args.out, &launch) {
         (Some(out), _) => out.clone(),
         (None, None) => Path::new("runs").join(name_by_time("train")),
-        (None, Some(_)) => return Err("RANK is set: expected --out, which all processes of a run have in common; give it".into()),
+        (None, Some(_)) => {
+            return Err("RANK is set: expected --out, which all processes of a run have in common; give it".into());
+        }
     };
     if let Some(launch) = launch.as_ref().filter(|launch| launch.world.rank > 0) {
         return ranked::follow_orders(&settings, launch, &out);
@@ -120,8 +122,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
     let mode = args.view.mode();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock = runtime.block_on(async { Clock::system() });
-    let listening =
-        launch.as_ref().map(|launch| Listening::bind(launch.world.clone(), ranked::VERSION)).transpose()?;
+    let listening = launch.as_ref().map(|launch| Listening::bind(launch.world.clone(), ranked::VERSION)).transpose()?;
     let plan = prepare(settings, launch.as_ref(), out, clock, mode)?;
     let ranked = Ranked::gather(listening.as_ref(), &plan.manifest, mode != WatchMode::Silent)?;
     let peers = ranked.peers.clone();
@@ -280,7 +281,13 @@ fn peak(settings: &TrainSettings, places: &RankPlaces, clock: Clock) -> Peak {
     }
 }
 
-async fn train(plan: Plan, ranked: Ranked, args: &TrainArgs, clock: Clock, mode: WatchMode) -> Result<Ended, VerbError> {
+async fn train(
+    plan: Plan,
+    ranked: Ranked,
+    args: &TrainArgs,
+    clock: Clock,
+    mode: WatchMode,
+) -> Result<Ended, VerbError> {
     // From here on Ctrl-C is a request.
     let signals = terminal::signals();
     let folder = plan.open(args.resume)?;

@@ -8,7 +8,6 @@ use super::places::RankPlaces;
 use super::ranks::{MakeGroup, MakeRank};
 use super::shelf::{KeptCheckpoint, KeptState, Shelf};
 use crate::local::Place;
-pub use processes::{decoder_group_of_processes, served_decoder};
 #[cfg(feature = "cuda")]
 use legwork_kernels::cuda::{GroupName, Seat};
 use legwork_kernels::{Cpu, Group, Learn, Member, OpsError};
@@ -18,6 +17,7 @@ use legwork_training::checkpoint::{self, Facts};
 use legwork_training::decoder_rank::DecoderRank;
 use legwork_training::network::NetworkSettings;
 use legwork_training::rank::Rank;
+pub use processes::{decoder_group_of_processes, served_decoder};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -132,3 +132,26 @@ impl TrainingManifest {
         differences(&flat(self), &flat(is))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_agree_but_for_what_only_the_first_knows() {
+        let mut first = TrainingManifest::new("a".to_owned(), 1, "1.0.0".to_owned());
+        first.inputs = [("rows", "r"), ("run", "x")].map(|(name, digest)| (name.to_owned(), digest.to_owned())).into();
+        first.settings = serde_json::json!({"seed": 42, "tp": 2});
+        let mut other = TrainingManifest { run: "b".to_owned(), began_epoch_ms: 2, ..first.clone() };
+        first.data.rows = 7;
+        other.inputs.remove("run");
+        assert_eq!(first.agrees_with(1, &other.to_json()), Ok(()));
+        other.settings["seed"] = 7.into();
+        other.inputs.insert("rows".to_owned(), "s".to_owned());
+        let told = first.agrees_with(1, &other.to_json()).unwrap_err();
+        for what in ["rank 1 was started otherwise", "settings.seed was 42, is 7", "inputs.rows was r, is s"] {
+            assert!(told.contains(what), "{what:?} in {told:?}");
+        }
+        assert!(first.agrees_with(1, "{").unwrap_err().contains("expected what rank 1 was started with"));
+    }
+}

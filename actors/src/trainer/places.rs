@@ -31,11 +31,7 @@ impl RankPlaces {
     ///
     /// # Errors
     /// A card that there is not, or more than one.
-    pub fn of_process(
-        device: &Device,
-        [tp, dp]: [usize; 2],
-        kernels: Option<PathBuf>,
-    ) -> Result<Self, TrainerError> {
+    pub fn of_process(device: &Device, [tp, dp]: [usize; 2], kernels: Option<PathBuf>) -> Result<Self, TrainerError> {
         let one = Self::among(device, [1, 1], kernels, cards())?;
         Ok(Self { tp, dp, ..one })
     }
@@ -107,6 +103,13 @@ mod tests {
         assert_eq!(of("cuda:all", [2, 1], Some(8)).unwrap(), ["cuda:0", "cuda:1"]);
         let places = RankPlaces::among(&"cuda:all".parse().unwrap(), [2, 3], None, Some(6)).unwrap();
         assert_eq!((places.tp(), places.dp(), places.kind()), (2, 3, "cuda"));
+    }
+
+    #[test]
+    fn a_process_has_the_place_of_its_own_rank_among_all() {
+        let places = RankPlaces::of_process(&Device::Processor, [2, 3], None).unwrap();
+        assert_eq!((places.each().len(), places.tp(), places.dp(), places.ranks()), (1, 2, 3, 6));
+        assert!(RankPlaces::of_process(&"cuda:60,61".parse().unwrap(), [1, 2], None).is_err());
     }
 
     #[test]

@@ -35,13 +35,8 @@ impl Group {
             ended: None,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let member = |rank| Member {
-            way: Way::Here(Arc::clone(&shared)),
-            is_across: false,
-            rank,
-            ranks,
-            turn: Mutex::new(()),
-        };
+        let member =
+            |rank| Member { way: Way::Here(Arc::clone(&shared)), is_across: false, rank, ranks, turn: Mutex::new(()) };
         (0..ranks).map(member).collect()
     }
 }
@@ -397,5 +392,52 @@ mod tests {
         member.meet("sum", Reduce::Sum, &mut value).unwrap();
         assert_eq!(value, [5.0, -1.0]);
         assert!(Group::of(0).is_empty());
+    }
+
+    /// Brings what is carried to a member of the group, as a thread for a rank of another process does.
+    #[derive(Debug)]
+    struct Carried(Member);
+
+    impl Carrier for Carried {
+        fn meet(&self, op: &str, reduce: Reduce, values: &mut Vec<f64>) -> Result<(), OpsError> {
+            self.0.meet_for(op.to_owned(), reduce, values)?;
+            if op == "cut" {
+                values.pop();
+            }
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), OpsError> {
+            self.0.check()
+        }
+    }
+
+    #[test]
+    fn a_rank_that_is_carried_meets_as_one_that_is_here() {
+        let mut members = Group::of(2);
+        let distant = members.pop().unwrap().across_processes();
+        let here = members.pop().unwrap();
+        scope(|scope| {
+            scope.spawn(move || {
+                let distant = Member::carried(Box::new(Carried(distant)), 1, 2);
+                assert!(distant.is_across_processes() && !here.is_across_processes());
+                let here = scope.spawn(move || {
+                    let mut sum = [0.1_f32, 2.0];
+                    here.meet("sum", Reduce::Sum, &mut sum).unwrap();
+                    here.meet("cut", Reduce::Max, &mut [0.0_f32]).unwrap();
+                    assert_eq!(here.meet("sum", Reduce::Sum, &mut [0.0_f32]).unwrap_err(), here.check().unwrap_err());
+                    sum
+                });
+                let mut sum = [0.2_f32, 3.0];
+                distant.meet("sum", Reduce::Sum, &mut sum).unwrap();
+                let cut = distant.meet("cut", Reduce::Max, &mut [1.0_f32]).unwrap_err().to_string();
+                assert!(cut.contains("expected 1 values of cut, got 0"), "{cut}");
+                let of_nobody = distant.meet("of", Reduce::Of(2), &mut [1.0_f32]).unwrap_err().to_string();
+                assert!(of_nobody.contains("expected a rank below 2 in of, got 2"), "{of_nobody}");
+                assert_eq!(distant.check(), Ok(()));
+                drop(distant);
+                assert_eq!(here.join().unwrap(), sum);
+            });
+        });
     }
 }

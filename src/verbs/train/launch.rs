@@ -18,7 +18,9 @@ pub(super) struct Launch {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LaunchError {
     /// RANK alone.
-    #[error("RANK is set and {name} is not: expected RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; set {name}, or unset RANK for one process")]
+    #[error(
+        "RANK is set and {name} is not: expected RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; set {name}, or unset RANK for one process"
+    )]
     Missing { name: &'static str },
     /// No number.
     #[error("{name} is `{got}`: expected {expected}; correct it, or unset RANK for one process")]
@@ -107,8 +109,13 @@ fn number<T: std::str::FromStr>(name: &'static str, value: &str, expected: &str)
 mod tests {
     use super::*;
 
-    const FOUR: [(&str, &str); 5] =
-        [("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "10.0.0.1"), ("MASTER_PORT", "29500")];
+    const FOUR: [(&str, &str); 5] = [
+        ("RANK", "3"),
+        ("WORLD_SIZE", "4"),
+        ("LOCAL_RANK", "1"),
+        ("MASTER_ADDR", "10.0.0.1"),
+        ("MASTER_PORT", "29500"),
+    ];
 
     fn read(variables: &[(&str, &str)], grid: [usize; 2]) -> Result<Option<Launch>, String> {
         let found = |name: &str| variables.iter().rfind(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
@@ -131,7 +138,11 @@ mod tests {
     #[test]
     fn what_cannot_be_is_told_with_the_cure() {
         for (name, value, told) in [
-            ("WORLD_SIZE", "2", "WORLD_SIZE is 2 processes, and tp 2 times dp 2 are 4 ranks: expected a process for each; start 4"),
+            (
+                "WORLD_SIZE",
+                "2",
+                "WORLD_SIZE is 2 processes, and tp 2 times dp 2 are 4 ranks: expected a process for each; start 4",
+            ),
             ("WORLD_SIZE", "", "RANK is set and WORLD_SIZE is not"),
             ("MASTER_ADDR", " ", "set MASTER_ADDR, or unset RANK"),
             ("MASTER_PORT", "", "RANK is set and MASTER_PORT is not"),
@@ -167,6 +178,8 @@ mod tests {
         launch.local_rank = Some(2);
         assert!(of(&launch, "cuda:6,7", true).unwrap_err().contains("LOCAL_RANK is 2: expected the place of a card"));
         launch.local_rank = None;
-        assert!(of(&launch, "cuda", false).unwrap_err().contains("LOCAL_RANK is not set: expected the number of a card"));
+        assert!(
+            of(&launch, "cuda", false).unwrap_err().contains("LOCAL_RANK is not set: expected the number of a card")
+        );
     }
 }

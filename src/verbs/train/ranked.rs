@@ -116,15 +116,19 @@ async fn until_over(
                 is_stopping = true;
                 line.ask_to_stop();
             }
-            Some((_, what)) = news.recv() => if let News::Gone(why) = what {
-                // It may be within a sum on its card, that nobody else will come to.
-                return match tokio::time::timeout(GONE_GRACE, &mut over).await {
-                    Ok(over) => Ok(over.map_err(|_| why)??),
-                    Err(_) => Err(why.into()),
-                };
+            Some((_, what)) = news.recv() => match what {
+                News::StopAsked => {}
+                News::Over(told) => return in_grace(&mut over).await.unwrap_or(Ok(told)),
+                News::Gone(why) => return in_grace(&mut over).await.unwrap_or_else(|| Err(why.into())),
             },
         }
     }
+}
+
+/// The rank may be within a sum on its card that nobody else will come to, where nothing wakes it.
+async fn in_grace(over: &mut oneshot::Receiver<Result<Over, TrainingError>>) -> Option<Result<Over, VerbError>> {
+    let served = tokio::time::timeout(GONE_GRACE, over).await.ok()?.ok()?;
+    Some(served.map_err(VerbError::from))
 }
 
 fn ended(line: &Line, over: Over) -> Result<Ended, VerbError> {

@@ -425,9 +425,8 @@ impl TrainSettings {
             None => Ok(RankPlaces::new(&self.device, grid, kernels)?),
             Some(launch) => {
                 let device = launch.device(&self.device, self.is_card_named)?;
-                Ok(RankPlaces::of_process(&device, grid, kernels).map_err(|error| {
-                    format!("{error}; where each process sees one card only, give --device cuda:0")
-                })?)
+                Ok(RankPlaces::of_process(&device, grid, kernels)
+                    .map_err(|error| format!("{error}; where each process sees one card only, give --device cuda:0"))?)
             }
         }
     }

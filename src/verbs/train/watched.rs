@@ -85,9 +85,12 @@ impl Watched {
     fn hear_of(&self, rank: usize, heard: rank::News, overdue: &mpsc::Sender<String>) {
         match heard {
             rank::News::StopAsked => {
-                output::note(&format!("ending, as rank {rank} was asked to: the step is finished and a checkpoint written"));
+                output::note(&format!(
+                    "ending, as rank {rank} was asked to: the step is finished and a checkpoint written"
+                ));
                 let _is_over_already = self.trainer.cast(TrainerMsg::Stop);
             }
+            rank::News::Over(_) => {}
             rank::News::Gone(why) => {
                 let overdue = overdue.clone();
                 tokio::spawn(async move {

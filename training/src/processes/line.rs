@@ -27,6 +27,8 @@ pub enum News {
     StopAsked,
     /// It is gone, and why.
     Gone(String),
+    /// It said that the run is over.
+    Over(Over),
 }
 
 /// Hears news; called on the thread that reads.
@@ -223,8 +225,10 @@ impl Shared {
         };
         self.changed.notify_all();
         let _is_shut = stream.shutdown(Shutdown::Both);
-        if !is_closing && self.over.get().is_none() {
-            hear(News::Gone(format!("{who}: {gone}")));
+        match self.over.get() {
+            Some(over) => hear(News::Over(over.clone())),
+            None if !is_closing => hear(News::Gone(format!("{who}: {gone}"))),
+            None => {}
         }
     }
 
@@ -244,7 +248,9 @@ impl Shared {
 
 /// Why a connection is of no more use, in words.
 fn said(error: &io::Error) -> String {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof, WouldBlock};
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof, WouldBlock,
+    };
     match error.kind() {
         UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected => {
             "its process has ended; its own output says why".to_owned()

@@ -172,7 +172,9 @@ impl Message {
         let Writer(mut bytes) = out;
         let length = bytes.len() - HEAD_BYTES;
         if length > MESSAGE_BYTES_MAX {
-            let told = format!("expected a message of at most {MESSAGE_BYTES_MAX} bytes, got {length}; cut the model more finely");
+            let told = format!(
+                "expected a message of at most {MESSAGE_BYTES_MAX} bytes, got {length}; cut the model more finely"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
         }
         bytes[0] = self.kind();

@@ -50,8 +50,13 @@ impl World {
         let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         match found {
             Ok(found) if !found.is_empty() => Ok(found),
-            Ok(_) => Err(peer(&self.place(), "MASTER_ADDR has no address; give the number of rank 0's machine".to_owned())),
-            Err(error) => Err(peer(&self.place(), format!("MASTER_ADDR is not known here: {error}; give the number of rank 0's machine"))),
+            Ok(_) => {
+                Err(peer(&self.place(), "MASTER_ADDR has no address; give the number of rank 0's machine".to_owned()))
+            }
+            Err(error) => Err(peer(
+                &self.place(),
+                format!("MASTER_ADDR is not known here: {error}; give the number of rank 0's machine"),
+            )),
         }
     }
 
@@ -128,7 +133,8 @@ impl Listening {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let missing: Vec<String> = (1..lines.len()).filter(|rank| lines[*rank].is_none()).map(|rank| rank.to_string()).collect();
+        let missing: Vec<String> =
+            (1..lines.len()).filter(|rank| lines[*rank].is_none()).map(|rank| rank.to_string()).collect();
         let (ranks, came) = (self.world.ranks, self.world.ranks - missing.len());
         let problem = format!(
             "expected {ranks} processes within {} s, got {came}; rank {} did not come: start it with the same MASTER_ADDR and \
@@ -196,11 +202,16 @@ fn judge(hello: &Hello, taken: &[bool], version: &str) -> Result<(), String> {
         return Err(format!("expected legwork {version}, got {}; start the same program everywhere", hello.version));
     }
     if hello.ranks != ranks {
-        return Err(format!("expected WORLD_SIZE {ranks} as rank 0 has it, got {}; give all processes the same", hello.ranks));
+        return Err(format!(
+            "expected WORLD_SIZE {ranks} as rank 0 has it, got {}; give all processes the same",
+            hello.ranks
+        ));
     }
     match taken.get(rank) {
         Some(false) if rank > 0 => Ok(()),
-        Some(_) => Err(format!("expected one process of each rank, got a second of rank {rank}; give each its own RANK")),
+        Some(_) => {
+            Err(format!("expected one process of each rank, got a second of rank {rank}; give each its own RANK"))
+        }
         None => Err(format!("expected a RANK below {ranks}, got {rank}")),
     }
 }
@@ -259,11 +270,16 @@ pub fn join(world: &World, version: &str, described: String, hear: Watch) -> Res
         Ok(other) => Err(peer(&who, format!("expected a welcome, got {other:.100?}; is another program there?"))),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             let wait = world.wait.as_secs();
-            Err(peer(&who, format!("it was not ready within {wait} s; wait longer with --wait-s, or look what it is at")))
+            Err(peer(
+                &who,
+                format!("it was not ready within {wait} s; wait longer with --wait-s, or look what it is at"),
+            ))
         }
         Err(error) => Err(peer(
             &who,
-            format!("it ended before it took this rank ({error}); its own output says why, unless another program is there"),
+            format!(
+                "it ended before it took this rank ({error}); its own output says why, unless another program is there"
+            ),
         )),
     }
 }
@@ -300,3 +316,5 @@ fn call(world: &World) -> Result<TcpStream, TrainingError> {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,9 @@
 use super::super::places::RankPlaces;
 use super::super::ranks::{MakeGroup, MakeRank};
 use super::{Making, Seats};
+use legwork_kernels::Member;
 #[cfg(feature = "cuda")]
 use legwork_kernels::cuda::GroupName;
-use legwork_kernels::Member;
 use legwork_training::TrainingError;
 use legwork_training::network::NetworkSettings;
 use legwork_training::processes::{DistantRank, Line, Making as Told, Peers};

@@ -66,8 +66,12 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(loss, grad_norm, updated)| Message::Stepped(StepDone { loss, grad_norm, updated })),
         (-1e9_f64..1e9).prop_map(Message::Evaluated),
         text().prop_map(Message::Failed),
-        (0_usize..2, text(), reduce, values())
-            .prop_map(|(group, op, reduce, values)| Message::Meet { group, op, reduce, values }),
+        (0_usize..2, text(), reduce, values()).prop_map(|(group, op, reduce, values)| Message::Meet {
+            group,
+            op,
+            reduce,
+            values
+        }),
         values().prop_map(Message::Met),
     ];
     let others = prop_oneof![
