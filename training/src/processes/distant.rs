@@ -74,7 +74,7 @@ impl DistantRank {
     }
 
     fn unasked(&self, expected: &str, got: &Message) -> TrainingError {
-        peer(self.line.who(), format!("expected {expected}, got {got:.200?}; start the same program everywhere"))
+        peer(self.line.who(), format!("expected {expected}, got {}; start the same program everywhere", got.name()))
     }
 }
 

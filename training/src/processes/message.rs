@@ -128,6 +128,30 @@ impl Message {
         }
     }
 
+    /// What it is, in a word or two, for whoever expected another.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Beat => "a sign of life",
+            Self::Hello(_) => "a greeting",
+            Self::Welcome => "a welcome",
+            Self::Refused(_) => "a refusal",
+            Self::StopAsked => "a wish to end",
+            Self::Left(_) => "word that somebody left",
+            Self::Over(_) => "the end of the run",
+            Self::Make(_) => "an order to make a rank",
+            Self::Restore(_) => "an order to take a checkpoint",
+            Self::Save(_) => "an order to save",
+            Self::Step(..) => "an order to step",
+            Self::Evaluate(_) => "an order to evaluate",
+            Self::Done => "word that it is done",
+            Self::Stepped(_) => "a step",
+            Self::Evaluated(_) => "an evaluation",
+            Self::Failed(_) => "a failure",
+            Self::Meet { .. } => "a call to a meeting",
+            Self::Met(_) => "what came of a meeting",
+        }
+    }
+
     /// As it is sent.
     ///
     /// # Errors

@@ -267,7 +267,7 @@ pub fn join(world: &World, version: &str, described: String, hear: Watch) -> Res
     match greeted {
         Ok(Message::Welcome) => Line::start(stream, who, Box::new(move |news| hear(0, news))),
         Ok(Message::Refused(why)) => Err(peer(&who, format!("it does not take rank {}: {why}", world.rank))),
-        Ok(other) => Err(peer(&who, format!("expected a welcome, got {other:.100?}; is another program there?"))),
+        Ok(other) => Err(peer(&who, format!("expected a welcome, got {}; is another program there?", other.name()))),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             let wait = world.wait.as_secs();
             Err(peer(

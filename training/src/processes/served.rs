@@ -71,14 +71,14 @@ impl Served<'_> {
             return Ok(Message::Done);
         }
         let Some(rank) = rank else {
-            return Err(peer(self.line.who(), format!("expected an order to make a rank first, got {order:.100?}")));
+            return Err(peer(self.line.who(), format!("expected an order to make a rank first, got {}", order.name())));
         };
         Ok(match order {
             Message::Step(packs, update) => Message::Stepped(rank.step(&packs, &update)?),
             Message::Evaluate(packs) => Message::Evaluated(rank.evaluate(&packs)?),
             Message::Save(name) => rank.save(&self.folder(&name)?).map(|()| Message::Done)?,
             Message::Restore(name) => rank.restore(&self.folder(&name)?).map(|()| Message::Done)?,
-            other => return Err(peer(self.line.who(), format!("expected an order, got {other:.100?}"))),
+            other => return Err(peer(self.line.who(), format!("expected an order, got {}", other.name()))),
         })
     }
 
@@ -97,24 +97,26 @@ impl Served<'_> {
         make(making, [member(0, self.of_cut), member(1, self.of_replicas)])
     }
 
-    /// A folder of the run's checkpoints, which must be there: the first process made it.
     fn folder(&self, name: &str) -> Result<PathBuf, TrainingError> {
-        let mut parts = Path::new(name).components();
-        let problem = match (parts.next(), parts.next()) {
-            (Some(Component::Normal(_)), None) => {
-                let folder = self.checkpoints.join(name);
-                if folder.is_dir() {
-                    return Ok(folder);
-                }
-                format!(
-                    "{} is not there, where rank 0 made it; give --out in a folder that all processes of the run see",
-                    folder.display()
-                )
-            }
-            _ => format!("expected the name of a checkpoint, got {name:?}"),
-        };
-        Err(peer(self.line.who(), problem))
+        folder_within(self.checkpoints, name).map_err(|problem| peer(self.line.who(), problem))
     }
+}
+
+/// A folder of the run's checkpoints, which must be there: the first process made it.
+fn folder_within(checkpoints: &Path, name: &str) -> Result<PathBuf, String> {
+    let mut parts = Path::new(name).components();
+    let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
+    if !is_name {
+        return Err(format!("expected the name of a checkpoint, got {name:?}"));
+    }
+    let folder = checkpoints.join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    Err(format!(
+        "{} is not there, where rank 0 made it; give --out in a folder that all processes of the run see",
+        folder.display()
+    ))
 }
 
 /// Calls go to the first process, which has a member of each group in this one's place.
@@ -131,12 +133,33 @@ impl Carrier for ThroughLine {
         match self.line.ask(&call).map_err(|error| of_device(&error))? {
             Message::Met(met) => *values = met,
             Message::Failed(why) => return Err(OpsError::Device(why)),
-            other => return Err(OpsError::Device(format!("expected what came of {op}, got {other:.100?}"))),
+            other => return Err(OpsError::Device(format!("expected what came of {op}, got {}", other.name()))),
         }
         Ok(())
     }
 
     fn check(&self) -> Result<(), OpsError> {
         self.line.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_a_name_within_the_runs_own_folder_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let checkpoints = place.path().join("checkpoints");
+        for folder in ["step-1", "step-1/deeper"] {
+            std::fs::create_dir_all(checkpoints.join(folder)).unwrap();
+        }
+        assert_eq!(folder_within(&checkpoints, "step-1"), Ok(checkpoints.join("step-1")));
+        for name in ["..", ".", "", "/", "/tmp", "../checkpoints", "step-1/deeper", "step-1/..", "./step-1", "step-1/"]
+        {
+            let told = folder_within(&checkpoints, name).unwrap_err();
+            assert!(told.contains("expected the name of a checkpoint"), "{name:?}: {told}");
+        }
+        assert!(folder_within(&checkpoints, "step-2").unwrap_err().contains("give --out in a folder that all"));
     }
 }
