@@ -63,11 +63,12 @@ One slot of rows is one update. Numbers that are not given are those of the publ
 made one update less, that is --first-slot 1. Ctrl-C finishes the step, writes a checkpoint and ends; --resume goes on from there
 to the same weights.
 
-Where RANK is set, this is one of WORLD_SIZE processes, as torchrun, Slurm or Kubernetes start them, each with the same flags
+Where RANK is set, this is one of WORLD_SIZE processes, as torchrun or Kubernetes start them, each with the same flags
 and --out in a folder that all see; tp times dp is WORLD_SIZE. Each takes the card of its LOCAL_RANK, of those in --device where
 several are named. Rank 0 listens at MASTER_ADDR:MASTER_PORT (torchrun listens there itself: then at the next port), writes and
 prints. A process that dies ends the run for all; start all of them again with --resume.
   torchrun --no-python --nproc-per-node 2 legwork train --tp 2 --device cuda --rows mix.jsonl --model models/4b --out runs/sft
+  srun sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID exec legwork train …'   # with MASTER_* set
 
 --follow takes the run's rows in the order in which its episodes ended, those that `legwork ledger export` writes, while `legwork
 eval` goes on with it or afterwards, and ends when all of its episodes have ended; rows that fill no slot any more are left out.
