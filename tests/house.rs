@@ -137,6 +137,7 @@ const READERS: &[(&str, &[&str], &[&str])] = &[
             "src/verbs/fetch.rs",
             "src/verbs/scenario.rs",
             "src/verbs/serve.rs",
+            "src/verbs/train/launch.rs",
         ],
     ),
     (

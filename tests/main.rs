@@ -13,6 +13,7 @@ mod mock_swap;
 mod model_folders;
 mod oracle_server;
 mod program;
+mod ranks;
 mod read_only;
 mod restarts;
 mod rows;

@@ -35,13 +35,21 @@ impl Place {
     /// The program with these arguments, not yet started.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_legwork"));
-        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_remove("LEGWORK_LOG");
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_remove("LEGWORK_LOG").env_remove("RANK");
         command
     }
 
     /// Starts it, to be watched.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, args: &[S]) -> Running {
         Running::start(self.command(args))
+    }
+
+    /// Starts it with these variables beside its environment, to be watched.
+    pub(crate) fn start_with<S: AsRef<OsStr>>(&self, args: &[S], variables: &[(&str, String)]) -> Running {
+        let mut command = self.command(args);
+        command.envs(variables.iter().map(|(name, value)| (*name, value)));
+        Running::start(command)
     }
 
     /// Runs it to its end.

@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Rows to train on, and rows that are held out.
 const ROWS: [usize; 2] = [36, 6];
 /// Steps of the whole run: three rows each.
-const STEPS: u64 = 12;
-const INCOMPLETE: Option<i32> = Some(3);
+pub(crate) const STEPS: u64 = 12;
+pub(crate) const INCOMPLETE: Option<i32> = Some(3);
 
 /// What is said when a run of this kind is under way, so that it can be killed there.
 const MOMENTS: [&str; 9] = [
@@ -34,7 +34,7 @@ const MOMENTS: [&str; 9] = [
 const NEAR: f64 = 1e-4;
 
 /// A place with rows and an untrained model.
-fn furnished() -> Place {
+pub(crate) fn furnished() -> Place {
     let place = Place::new();
     let row = |row: usize| {
         let (a, b) = (row * 7 % 10, row * 3 % 10);
@@ -55,7 +55,7 @@ fn furnished() -> Place {
     place
 }
 
-fn train(run: &str, more: &[&str]) -> Vec<String> {
+pub(crate) fn train(run: &str, more: &[&str]) -> Vec<String> {
     let out = format!("runs/{run}");
     let args = [
         "train",

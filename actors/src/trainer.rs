@@ -21,7 +21,7 @@ mod steps;
 mod tests;
 
 pub use clerk::{CountFlops, Done, FormedSlot, Packing};
-pub use decoder::{Checkpoints, decoder_group};
+pub use decoder::{Checkpoints, decoder_group, decoder_group_of_processes, served_decoder};
 pub use error::TrainerError;
 pub use feed::{DOOR_MAX, Feed, KEPT_MAX, SampleLimits, SlotOrder};
 pub use folder::{MANIFEST, METRICS, TrainingFolder, TrainingRecords, read_records};

@@ -20,7 +20,7 @@ pub mod stored;
 pub use batch::{Batch, BatchError, PAGE_TOKENS, Span};
 pub use compared::Compared;
 pub use cpu::backend::Cpu;
-pub use cpu::group::{Group, Member};
+pub use cpu::group::{Carrier, Group, Member, Reduce};
 pub use cpu::learn::CpuParam;
 pub use cpu::top_k::{Scored, top_k};
 #[cfg(feature = "cuda")]

@@ -3,6 +3,8 @@
 
 mod data;
 mod follow;
+mod launch;
+mod ranked;
 mod rate;
 mod settings;
 mod watched;
@@ -13,22 +15,26 @@ use crate::terminal::{self, TrainingView, WatchMode};
 use clap::Args;
 use data::{Source, TrainData};
 use follow::{Follow, NEWS_MAX};
+use launch::Launch;
 use legwork_actors::clock::Clock;
 use legwork_actors::local::Device;
 use legwork_actors::supervision::RestartLimit;
 use legwork_actors::trainer::{
     Checkpoints, Feed, MANIFEST, Packing, RankPlaces, SHOWN_MAX, Shelf, Show, TrainerArgs, TrainerError, TrainerMsg,
-    TrainingFolder, TrainingManifest, decoder_group, measured_peak, start,
+    TrainingFolder, TrainingManifest, decoder_group, decoder_group_of_processes, measured_peak, start,
 };
 use legwork_model::{DecoderConfig, ModelFiles};
 use legwork_training::Sample;
 use legwork_training::batch::pack;
 use legwork_training::course::{CourseEnd, Progress};
 use legwork_training::network::{NetworkSettings, step_flops};
+use legwork_training::processes::{Listening, Peers};
 use legwork_training::rows::BadReport;
 use legwork_training::schedule::Schedule;
+use ranked::Ranked;
 use rate::Pace;
 use settings::{TrainFlags, TrainSettings};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -36,6 +42,8 @@ use watched::{Seen, Watched, end_following, tell_end};
 
 /// Ranks are made anew at most so often.
 const RESTARTS: RestartLimit = RestartLimit { restarts_max: 3, window_ms: 600_000 };
+/// A process that is gone is made anew by whoever started it.
+const NO_RESTARTS: RestartLimit = RestartLimit { restarts_max: 0, window_ms: 1 };
 /// Where checkpoints are, in a run's folder.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 /// Where TensorBoard's files are, in a run's folder.
@@ -54,6 +62,13 @@ const BAD_ROWS: &str = "bad-rows.json";
 One slot of rows is one update. Numbers that are not given are those of the published recipe; where it began with slot 1 and so
 made one update less, that is --first-slot 1. Ctrl-C finishes the step, writes a checkpoint and ends; --resume goes on from there
 to the same weights.
+
+Where RANK is set, this is one of WORLD_SIZE processes, as torchrun or Kubernetes start them, each with the same flags
+and --out in a folder that all see; tp times dp is WORLD_SIZE. Each takes the card of its LOCAL_RANK, of those in --device where
+several are named. Rank 0 listens at MASTER_ADDR:MASTER_PORT (torchrun listens there itself: then at the next port), writes and
+prints. A process that dies ends the run for all; start all of them again with --resume.
+  torchrun --no-python --nproc-per-node 2 legwork train --tp 2 --device cuda --rows mix.jsonl --model models/4b --out runs/sft
+  srun sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID exec legwork train …'   # with MASTER_* set
 
 --follow takes the run's rows in the order in which its episodes ended, those that `legwork ledger export` writes, while `legwork
 eval` goes on with it or afterwards, and ends when all of its episodes have ended; rows that fill no slot any more are left out.
@@ -88,7 +103,17 @@ struct Plan {
 
 pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
     let settings = TrainSettings::resolve(args.config.as_ref(), &args.flags)?;
-    let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name_by_time("train")));
+    let launch = settings.launch()?;
+    let out = match (&args.out, &launch) {
+        (Some(out), _) => out.clone(),
+        (None, None) => Path::new("runs").join(name_by_time("train")),
+        (None, Some(_)) => {
+            return Err("RANK is set: expected --out, which all processes of a run have in common; give it".into());
+        }
+    };
+    if let Some(launch) = launch.as_ref().filter(|launch| launch.world.rank > 0) {
+        return ranked::follow_orders(&settings, launch, &out);
+    }
     // Before anything takes time: whether the run can be kept there.
     match (args.resume, out.join(MANIFEST).exists()) {
         (true, false) => return Err(TrainerError::NoRun { path: out }.into()),
@@ -98,35 +123,60 @@ pub(super) fn run(args: &TrainArgs) -> Result<Ended, VerbError> {
     let mode = args.view.mode();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock = runtime.block_on(async { Clock::system() });
-    let plan = prepare(settings, out, clock, mode)?;
-    let ended = runtime.block_on(train(plan, args, clock, mode));
+    let listening = launch.as_ref().map(|launch| Listening::bind(launch.world.clone(), ranked::VERSION)).transpose()?;
+    let plan = prepare(settings, launch.as_ref(), out, clock, mode)?;
+    let ranked = Ranked::gather(listening.as_ref(), &plan.manifest, mode != WatchMode::Silent)?;
+    let peers = ranked.peers.clone();
+    let ended = runtime.block_on(train(plan, ranked, args, clock, mode));
+    if let Some(peers) = &peers {
+        ranked::close(peers, &ended);
+    }
     // Whoever left at the second request waits for no rank.
     runtime.shutdown_background();
     ended
 }
 
 /// Reads model and rows, and describes them.
-fn prepare(settings: TrainSettings, out: PathBuf, clock: Clock, mode: WatchMode) -> Result<Plan, VerbError> {
+fn prepare(
+    settings: TrainSettings,
+    launch: Option<&Launch>,
+    out: PathBuf,
+    clock: Clock,
+    mode: WatchMode,
+) -> Result<Plan, VerbError> {
     let is_told = mode == WatchMode::Live;
     // Before anything takes time: whether there is a device for each rank.
-    let places = settings.places()?;
+    let places = settings.places(launch)?;
     let model = settings.needed("--model", &settings.model)?.clone();
     let files = ModelFiles::open(&model)?;
     let config = files.decoder()?.clone();
     let config_json = config_json(&model)?;
-    let length_max = settings.length_max.unwrap_or(config.context).min(config.context);
+    let length_max = settings.length_of(&config);
     let mut data = data::read(&settings, &model, length_max, is_told)?;
     let bar = terminal::progress::bytes("the model's digest", None, is_told);
     let digest = files.digest(&mut |done, _| bar.set_position(done))?;
     bar.finish_and_clear();
     data.inputs.insert("model".to_owned(), digest.blake3);
-    let name = out.file_name().map_or_else(|| "train".to_owned(), |name| name.to_string_lossy().into_owned());
-    let mut manifest = TrainingManifest::new(name, clock.epoch_ms(), env!("CARGO_PKG_VERSION").to_owned());
-    manifest.inputs = data.inputs.clone();
-    manifest.settings = settings.manifest(length_max);
-    manifest.settings["device"] = places.kind().into();
+    let mut manifest = manifest_of(&settings, &out, clock, length_max, &places, data.inputs.clone());
     manifest.data = data.described(settings.normalisation);
     Ok(Plan { settings, places, model, config, config_json, data, manifest, out })
+}
+
+/// What a run is made of, but for what its rows say.
+fn manifest_of(
+    settings: &TrainSettings,
+    out: &Path,
+    clock: Clock,
+    length_max: usize,
+    places: &RankPlaces,
+    inputs: BTreeMap<String, String>,
+) -> TrainingManifest {
+    let name = out.file_name().map_or_else(|| "train".to_owned(), |name| name.to_string_lossy().into_owned());
+    let mut manifest = TrainingManifest::new(name, clock.epoch_ms(), env!("CARGO_PKG_VERSION").to_owned());
+    manifest.inputs = inputs;
+    manifest.settings = settings.manifest(length_max);
+    manifest.settings["device"] = places.kind().into();
+    manifest
 }
 
 fn config_json(model: &Path) -> Result<serde_json::Map<String, serde_json::Value>, VerbError> {
@@ -232,7 +282,13 @@ fn peak(settings: &TrainSettings, places: &RankPlaces, clock: Clock) -> Peak {
     }
 }
 
-async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> Result<Ended, VerbError> {
+async fn train(
+    plan: Plan,
+    ranked: Ranked,
+    args: &TrainArgs,
+    clock: Clock,
+    mode: WatchMode,
+) -> Result<Ended, VerbError> {
     // From here on Ctrl-C is a request.
     let signals = terminal::signals();
     let folder = plan.open(args.resume)?;
@@ -246,7 +302,8 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
     let (over, waits) = legwork_actors::address::reply();
     let (out, steps, batch) = (plan.out.clone(), plan.manifest.data.slots, plan.settings.batch);
     let show = Show::new(Some(records), Some(out.join(TENSORBOARD)));
-    let (given, follow) = plan.given();
+    let Ranked { peers, news: of_ranks } = ranked;
+    let (given, follow) = plan.given(peers);
     let trainer = start(trainer_args(given, folder, Box::new(shelf), saved, show, peak.flops, clock, over)).await?;
     trainer.cast(TrainerMsg::Begin)?;
     let (tells, news) = mpsc::channel(NEWS_MAX);
@@ -254,7 +311,7 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
     let following = follow.map(|follow| follow.start(&out, taken, trainer.clone(), tells)).transpose()?;
     let view = TrainingView::new(mode, args.view.json, steps);
     let mut watched = Watched { out, trainer, view, seen: Seen::default(), is_silent: mode == WatchMode::Silent };
-    let end = watched.until_over(shown, waits, news, signals).await?;
+    let end = watched.until_over(shown, waits, news, signals, of_ranks).await?;
     let Watched { out, seen, .. } = watched;
     let Some(following) = following else { return tell_end(&out, end, &seen, args.view.json) };
     end_following(following, &out, end, batch, &seen, args.view.json)
@@ -264,6 +321,7 @@ async fn train(plan: Plan, args: &TrainArgs, clock: Clock, mode: WatchMode) -> R
 struct Given {
     settings: TrainSettings,
     places: RankPlaces,
+    peers: Option<Peers>,
     model: PathBuf,
     config: DecoderConfig,
     held_out: Vec<Sample>,
@@ -274,7 +332,7 @@ struct Given {
 
 impl Plan {
     /// What the trainer is given, and what is to be followed beside it.
-    fn given(self) -> (Given, Option<Box<Follow>>) {
+    fn given(self, peers: Option<Peers>) -> (Given, Option<Box<Follow>>) {
         let Self { settings, places, model, config, data, .. } = self;
         let TrainData { source, held_out, rows_max, .. } = data;
         let planned = |total_samples| {
@@ -299,7 +357,7 @@ impl Plan {
                 (Feed::Live { batch, limits }, pace, Some(follow))
             }
         };
-        (Given { settings, places, model, config, held_out, rows_max, feed, pace }, follow)
+        (Given { settings, places, peers, model, config, held_out, rows_max, feed, pace }, follow)
     }
 }
 
@@ -314,7 +372,7 @@ fn trainer_args(
     clock: Clock,
     over: legwork_actors::address::Reply<CourseEnd>,
 ) -> TrainerArgs {
-    let Given { settings, places, model, config, held_out, rows_max, feed, pace } = given;
+    let Given { settings, places, peers, model, config, held_out, rows_max, feed, pace } = given;
     let (tokens_max, multiple, normalisation) = (settings.tokens_max, settings.multiple(), settings.normalisation);
     let TrainSettings { keep_attention, keep_products, softmax_over_padding, .. } = settings;
     let network = NetworkSettings { rows_max, keep_attention, keep_products, softmax_over_padding };
@@ -335,8 +393,11 @@ fn trainer_args(
         rate: Arc::new(move |samples| pace.rate(samples)),
         save_every: settings.save_every,
         evaluate_every: settings.eval_every,
-        restarts: RESTARTS,
-        make: decoder_group(&model, places, network),
+        restarts: if peers.is_some() { NO_RESTARTS } else { RESTARTS },
+        make: match peers {
+            Some(peers) => decoder_group_of_processes(&model, places, network, peers),
+            None => decoder_group(&model, places, network),
+        },
         folder,
         shelf,
         saved,

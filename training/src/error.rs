@@ -177,4 +177,12 @@ pub enum TrainingError {
         /// What is wrong and the cure.
         problem: String,
     },
+    /// Another process of the run, or the way to it.
+    #[error("{who}: {problem}")]
+    Process {
+        /// Its rank and address, or where the processes meet.
+        who: String,
+        /// What is wrong and the cure.
+        problem: String,
+    },
 }

@@ -19,6 +19,7 @@ pub mod mask;
 pub mod mix;
 pub mod network;
 pub mod pack;
+pub mod processes;
 pub mod rank;
 pub mod replicas;
 pub mod rows;

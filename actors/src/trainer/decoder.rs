@@ -2,6 +2,8 @@
 //! its checkpoints.
 //! It refuses to know when it is used.
 
+mod processes;
+
 use super::places::RankPlaces;
 use super::ranks::{MakeGroup, MakeRank};
 use super::shelf::{KeptCheckpoint, KeptState, Shelf};
@@ -15,6 +17,7 @@ use legwork_training::checkpoint::{self, Facts};
 use legwork_training::decoder_rank::DecoderRank;
 use legwork_training::network::NetworkSettings;
 use legwork_training::rank::Rank;
+pub use processes::{decoder_group_of_processes, served_decoder};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,10 +31,7 @@ pub fn decoder_group(model: &Path, places: RankPlaces, settings: NetworkSettings
         let seats = making.seats()?;
         let maker = |(seats, place): (Seats, &Place)| -> MakeRank {
             let (making, place) = (Arc::clone(&making), *place);
-            Box::new(move || match place {
-                Place::Processor => making.rank(Cpu::new().with_member(seats.rank).with_replica(seats.replica)),
-                Place::Card(number) => making.on_card(number, is_first, seats),
-            })
+            Box::new(move || making.in_place(place, is_first, seats))
         };
         Ok(seats.into_iter().zip(making.places.each()).map(maker).collect())
     })
@@ -60,6 +60,14 @@ struct Making {
 }
 
 impl Making {
+    /// A rank in its place.
+    fn in_place(&self, place: Place, is_first: bool, seats: Seats) -> Result<Box<dyn Rank>, TrainingError> {
+        match place {
+            Place::Processor => self.rank(Cpu::new().with_member(seats.rank).with_replica(seats.replica)),
+            Place::Card(number) => self.on_card(number, is_first, seats),
+        }
+    }
+
     /// A rank whose part of the weights is read.
     fn rank<B: Learn + Send + 'static>(&self, ops: B) -> Result<Box<dyn Rank>, TrainingError>
     where

@@ -93,6 +93,31 @@ impl TrainingManifest {
         Ok(manifest)
     }
 
+    /// Compares it with what another rank of the run was started with, which says nothing of what rows say, and knows no run that
+    /// is followed.
+    ///
+    /// # Errors
+    /// What differs, and the cure.
+    pub fn agrees_with(&self, rank: usize, described: &str) -> Result<(), String> {
+        let other: Self = serde_json::from_str(described)
+            .map_err(|error| format!("expected what rank {rank} was started with, got something else: {error}"))?;
+        let bare = |of: &Self| {
+            let mut bare = Self { data: TrainingData::default(), ..of.clone() };
+            bare.inputs.remove("run");
+            bare
+        };
+        match bare(self).differences(&bare(&other)).as_slice() {
+            [] => Ok(()),
+            differences => {
+                let listed: Vec<String> = differences.iter().map(ToString::to_string).collect();
+                Err(format!(
+                    "rank {rank} was started otherwise than rank 0: {}; give all processes the same flags and files",
+                    listed.join("; ")
+                ))
+            }
+        }
+    }
+
     /// What differs, in a stable order, but for names and times that identify the run itself.
     pub fn differences(&self, is: &Self) -> Vec<Difference> {
         let flat = |of: &Self| {
@@ -105,5 +130,28 @@ impl TrainingManifest {
             flat
         };
         differences(&flat(self), &flat(is))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_agree_but_for_what_only_the_first_knows() {
+        let mut first = TrainingManifest::new("a".to_owned(), 1, "1.0.0".to_owned());
+        first.inputs = [("rows", "r"), ("run", "x")].map(|(name, digest)| (name.to_owned(), digest.to_owned())).into();
+        first.settings = serde_json::json!({"seed": 42, "tp": 2});
+        let mut other = TrainingManifest { run: "b".to_owned(), began_epoch_ms: 2, ..first.clone() };
+        first.data.rows = 7;
+        other.inputs.remove("run");
+        assert_eq!(first.agrees_with(1, &other.to_json()), Ok(()));
+        other.settings["seed"] = 7.into();
+        other.inputs.insert("rows".to_owned(), "s".to_owned());
+        let told = first.agrees_with(1, &other.to_json()).unwrap_err();
+        for what in ["rank 1 was started otherwise", "settings.seed was 42, is 7", "inputs.rows was r, is s"] {
+            assert!(told.contains(what), "{what:?} in {told:?}");
+        }
+        assert!(first.agrees_with(1, "{").unwrap_err().contains("expected what rank 1 was started with"));
     }
 }

@@ -22,7 +22,7 @@ const SHAPE: [usize; 3] = [8, 96, 32];
 /// taken to be alike.
 pub fn measured_peak(places: &RankPlaces, clock: Clock) -> Option<f64> {
     match places.each() {
-        [Place::Card(number), ..] => Some(of_card(*number, places)? * places.each().len() as f64),
+        [Place::Card(number), ..] => Some(of_card(*number, places)? * places.ranks() as f64),
         _ => of_processor(clock),
     }
 }

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 /// The places of a run's ranks: those of the first replica first, each replica in the order of its tensor-parallel ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankPlaces {
+    /// Of this process.
     places: Vec<Place>,
     tp: usize,
+    dp: usize,
     device: Device,
     kernels: Option<PathBuf>,
 }
@@ -23,6 +25,15 @@ impl RankPlaces {
     /// Cards where this program was built without them or where they are not, or a number of cards that is not that of the ranks.
     pub fn new(device: &Device, [tp, dp]: [usize; 2], kernels: Option<PathBuf>) -> Result<Self, TrainerError> {
         Self::among(device, [tp, dp], kernels, cards())
+    }
+
+    /// The place of one rank of so many, where the others are processes of their own and have places of theirs.
+    ///
+    /// # Errors
+    /// A card that there is not, or more than one.
+    pub fn of_process(device: &Device, [tp, dp]: [usize; 2], kernels: Option<PathBuf>) -> Result<Self, TrainerError> {
+        let one = Self::among(device, [1, 1], kernels, cards())?;
+        Ok(Self { tp, dp, ..one })
     }
 
     fn among(
@@ -39,10 +50,10 @@ impl RankPlaces {
             _ if places.len() == ranks => {}
             _ => return Err(TrainerError::Cards { device: device.clone(), cards: places.len(), tp, dp }),
         }
-        Ok(Self { places, tp, device: device.clone(), kernels })
+        Ok(Self { places, tp, dp, device: device.clone(), kernels })
     }
 
-    /// All of them.
+    /// All of them that are of this process.
     pub(super) fn each(&self) -> &[Place] {
         &self.places
     }
@@ -54,7 +65,12 @@ impl RankPlaces {
 
     /// Replicas of the model.
     pub(super) fn dp(&self) -> usize {
-        self.places.len() / self.tp.max(1)
+        self.dp
+    }
+
+    /// All ranks, of this process and others.
+    pub(super) fn ranks(&self) -> usize {
+        self.tp * self.dp
     }
 
     /// The folder that keeps kernels once they are compiled for a card.
@@ -87,6 +103,13 @@ mod tests {
         assert_eq!(of("cuda:all", [2, 1], Some(8)).unwrap(), ["cuda:0", "cuda:1"]);
         let places = RankPlaces::among(&"cuda:all".parse().unwrap(), [2, 3], None, Some(6)).unwrap();
         assert_eq!((places.tp(), places.dp(), places.kind()), (2, 3, "cuda"));
+    }
+
+    #[test]
+    fn a_process_has_the_place_of_its_own_rank_among_all() {
+        let places = RankPlaces::of_process(&Device::Processor, [2, 3], None).unwrap();
+        assert_eq!((places.each().len(), places.tp(), places.dp(), places.ranks()), (1, 2, 3, 6));
+        assert!(RankPlaces::of_process(&"cuda:60,61".parse().unwrap(), [1, 2], None).is_err());
     }
 
     #[test]

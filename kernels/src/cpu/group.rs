@@ -1,10 +1,12 @@
-//! A group within one process: ranks that are threads meet, each brings numbers, and all go on with their sum or maximum, taken
-//! in rank order, or with those of one rank, so that every rank has the same bits.
+//! A group of ranks: they meet, each brings numbers, and all go on with their sum or maximum, taken in rank order, or with those
+//! of one rank, so that every rank has the same bits. They are threads of one process; one of another process is at a meeting
+//! through a [`Carrier`], and a thread here brings what it brings.
 //!
 //! It refuses to know what the numbers are. A rank that is gone, or that asks for something else than the others, ends the
 //! group for good and for all: nobody waits for what cannot come.
 
 use crate::ops::OpsError;
+use std::borrow::Cow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How numbers of several ranks become one.
@@ -33,19 +35,44 @@ impl Group {
             ended: None,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let member = |rank| Member { shared: Arc::clone(&shared), rank, ranks, turn: Mutex::new(()) };
+        let member =
+            |rank| Member { way: Way::Here(Arc::clone(&shared)), is_across: false, rank, ranks, turn: Mutex::new(()) };
         (0..ranks).map(member).collect()
     }
+}
+
+/// What takes a rank's calls to its group in another process.
+pub trait Carrier: Send + Sync + std::fmt::Debug {
+    /// Meets all other ranks, as [`Member::meet`] does.
+    ///
+    /// # Errors
+    /// As [`Member::meet`].
+    fn meet(&self, op: &str, reduce: Reduce, values: &mut Vec<f64>) -> Result<(), OpsError>;
+
+    /// Says whether there may be a further meeting; it waits for nobody.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    fn check(&self) -> Result<(), OpsError>;
 }
 
 /// One rank's place in its group. Dropping it ends the group for those who still meet.
 #[derive(Debug)]
 pub struct Member {
-    shared: Arc<Shared>,
+    way: Way,
+    /// Whether its group spans processes.
+    is_across: bool,
     rank: usize,
     ranks: usize,
     /// Held through a meeting, so that a rank is at one meeting at a time whoever asks for it.
     turn: Mutex<()>,
+}
+
+/// How a member comes to its group.
+#[derive(Debug)]
+enum Way {
+    Here(Arc<Shared>),
+    Carried(Box<dyn Carrier>),
 }
 
 #[derive(Debug)]
@@ -69,14 +96,30 @@ struct State {
 }
 
 /// What a rank asks for; all must ask for the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
-    op: &'static str,
+    op: Cow<'static, str>,
     reduce: Reduce,
     len: usize,
 }
 
 impl Member {
+    /// The place of a rank whose group is in another process.
+    pub fn carried(carrier: Box<dyn Carrier>, rank: usize, ranks: usize) -> Self {
+        Self { way: Way::Carried(carrier), is_across: true, rank, ranks, turn: Mutex::new(()) }
+    }
+
+    /// The same place in a group of which some ranks are in other processes.
+    pub fn across_processes(mut self) -> Self {
+        self.is_across = true;
+        self
+    }
+
+    /// Whether its group spans processes, so that a meeting is a way through the network.
+    pub fn is_across_processes(&self) -> bool {
+        self.is_across
+    }
+
     /// Its rank, from 0.
     pub fn rank(&self) -> usize {
         self.rank
@@ -95,17 +138,73 @@ impl Member {
     where
         T: Copy + Into<f64> + FromDouble,
     {
+        self.meet_as(Cow::Borrowed(op), reduce, values)
+    }
+
+    /// Meets all other ranks in place of one of another process, whose words these are.
+    ///
+    /// # Errors
+    /// As [`Member::meet`]; the values of a rank that there is not.
+    pub fn meet_for(&self, op: String, reduce: Reduce, values: &mut [f64]) -> Result<(), OpsError> {
+        if let Reduce::Of(rank) = reduce
+            && rank >= self.ranks
+        {
+            return Err(OpsError::Device(format!("expected a rank below {} in {op}, got {rank}", self.ranks)));
+        }
+        self.meet_as(Cow::Owned(op), reduce, values)
+    }
+
+    /// Says whether there may be a further meeting; it waits for nobody.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub fn check(&self) -> Result<(), OpsError> {
+        match &self.way {
+            Way::Here(shared) => shared.lock().ended.clone().map_or(Ok(()), Err),
+            Way::Carried(carrier) => carrier.check(),
+        }
+    }
+
+    fn meet_as<T>(&self, op: Cow<'static, str>, reduce: Reduce, values: &mut [T]) -> Result<(), OpsError>
+    where
+        T: Copy + Into<f64> + FromDouble,
+    {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.shared.lock();
+        match &self.way {
+            Way::Here(shared) => self.meet_here(shared, op, reduce, values),
+            Way::Carried(carrier) => {
+                let mut carried: Vec<f64> = values.iter().map(|value| (*value).into()).collect();
+                carrier.meet(&op, reduce, &mut carried)?;
+                if carried.len() != values.len() {
+                    let (sent, came) = (values.len(), carried.len());
+                    return Err(OpsError::Device(format!("expected {sent} values of {op}, got {came}")));
+                }
+                values.iter_mut().zip(carried).for_each(|(value, carried)| *value = T::from_double(carried));
+                Ok(())
+            }
+        }
+    }
+
+    fn meet_here<T>(
+        &self,
+        shared: &Shared,
+        op: Cow<'static, str>,
+        reduce: Reduce,
+        values: &mut [T],
+    ) -> Result<(), OpsError>
+    where
+        T: Copy + Into<f64> + FromDouble,
+    {
+        let mut state = shared.lock();
         if let Some(ended) = &state.ended {
             return Err(ended.clone());
         }
         let call = Call { op, reduce, len: values.len() };
-        if let Some((other, asked)) = state.asked().filter(|(_, asked)| *asked != call) {
+        if let Some((other, asked)) = state.asked().filter(|(_, asked)| **asked != call) {
             let told = format!("rank {} of {} asked for {call}, and rank {other} for {asked}", self.rank, self.ranks);
             let ended = OpsError::Device(told);
             state.ended = Some(ended.clone());
-            self.shared.changed.notify_all();
+            shared.changed.notify_all();
             return Err(ended);
         }
         state.calls[self.rank] = Some(call);
@@ -115,14 +214,14 @@ impl Member {
         let meeting = state.meetings;
         if state.calls.iter().all(Option::is_some) {
             state.conclude(reduce);
-            self.shared.changed.notify_all();
+            shared.changed.notify_all();
         }
         // A meeting that all came to is good, even if somebody left right after it.
         while state.meetings == meeting {
             if let Some(ended) = &state.ended {
                 return Err(ended.clone());
             }
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         values.iter_mut().zip(&state.result).for_each(|(value, result)| *value = T::from_double(*result));
         Ok(())
@@ -131,9 +230,11 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        // A carrier's other end sees by itself that it is gone.
+        let Way::Here(shared) = &self.way else { return };
         let left = OpsError::Device(format!("rank {} of {} left the group", self.rank, self.ranks));
-        self.shared.lock().ended.get_or_insert(left);
-        self.shared.changed.notify_all();
+        shared.lock().ended.get_or_insert(left);
+        shared.changed.notify_all();
     }
 }
 
@@ -145,8 +246,8 @@ impl Shared {
 
 impl State {
     /// A rank that has come to the meeting that is on, and what it asked for.
-    fn asked(&self) -> Option<(usize, Call)> {
-        self.calls.iter().enumerate().find_map(|(rank, call)| call.map(|call| (rank, call)))
+    fn asked(&self) -> Option<(usize, &Call)> {
+        self.calls.iter().enumerate().find_map(|(rank, call)| call.as_ref().map(|call| (rank, call)))
     }
 
     fn conclude(&mut self, reduce: Reduce) {
@@ -291,5 +392,52 @@ mod tests {
         member.meet("sum", Reduce::Sum, &mut value).unwrap();
         assert_eq!(value, [5.0, -1.0]);
         assert!(Group::of(0).is_empty());
+    }
+
+    /// Brings what is carried to a member of the group, as a thread for a rank of another process does.
+    #[derive(Debug)]
+    struct Carried(Member);
+
+    impl Carrier for Carried {
+        fn meet(&self, op: &str, reduce: Reduce, values: &mut Vec<f64>) -> Result<(), OpsError> {
+            self.0.meet_for(op.to_owned(), reduce, values)?;
+            if op == "cut" {
+                values.pop();
+            }
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), OpsError> {
+            self.0.check()
+        }
+    }
+
+    #[test]
+    fn a_rank_that_is_carried_meets_as_one_that_is_here() {
+        let mut members = Group::of(2);
+        let distant = members.pop().unwrap().across_processes();
+        let here = members.pop().unwrap();
+        scope(|scope| {
+            scope.spawn(move || {
+                let distant = Member::carried(Box::new(Carried(distant)), 1, 2);
+                assert!(distant.is_across_processes() && !here.is_across_processes());
+                let here = scope.spawn(move || {
+                    let mut sum = [0.1_f32, 2.0];
+                    here.meet("sum", Reduce::Sum, &mut sum).unwrap();
+                    here.meet("cut", Reduce::Max, &mut [0.0_f32]).unwrap();
+                    assert_eq!(here.meet("sum", Reduce::Sum, &mut [0.0_f32]).unwrap_err(), here.check().unwrap_err());
+                    sum
+                });
+                let mut sum = [0.2_f32, 3.0];
+                distant.meet("sum", Reduce::Sum, &mut sum).unwrap();
+                let cut = distant.meet("cut", Reduce::Max, &mut [1.0_f32]).unwrap_err().to_string();
+                assert!(cut.contains("expected 1 values of cut, got 0"), "{cut}");
+                let of_nobody = distant.meet("of", Reduce::Of(2), &mut [1.0_f32]).unwrap_err().to_string();
+                assert!(of_nobody.contains("expected a rank below 2 in of, got 2"), "{of_nobody}");
+                assert_eq!(distant.check(), Ok(()));
+                drop(distant);
+                assert_eq!(here.join().unwrap(), sum);
+            });
+        });
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! It refuses to know what is summed. Ranks that are threads of one process meet before and after each of them has started a sum,
 //! so that none loads a kernel or reserves memory while another's card waits within one, which the driver may answer by waiting
-//! for ever; and so that one who is gone is missed at once. Else the others wait in their stream until their own wait for the card
-//! ends. Dropping the seat aborts what is under way.
+//! for ever; and so that one who is gone is missed at once. Ranks of other processes are in nobody's way: they meet once, before
+//! the library connects them, and whoever waits for the card looks whether they are still there. Dropping the seat aborts what is
+//! under way.
 
 use super::driver::{Combine, Owned};
 use super::error::CardError;
@@ -13,12 +14,15 @@ use crate::ops::OpsError;
 use cudarc::driver::CudaStream;
 use cudarc::nccl::result::{self, NcclError, NcclStatus};
 use cudarc::nccl::sys;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// Tensors that are started as one at most: NCCL plans all of them before it starts any.
 const GROUPED_MAX: usize = 512;
+
+/// Bytes of a group's name.
+const GROUP_NAME_BYTES: usize = 128;
 
 /// The name of a group, by which its ranks find each other.
 #[derive(Clone, Copy)]
@@ -37,6 +41,16 @@ impl GroupName {
         }
         result::get_uniqueid().map(Self).map_err(failed("naming a group"))
     }
+
+    /// As ranks of other processes are told it.
+    pub fn to_bytes(self) -> [u8; GROUP_NAME_BYTES] {
+        self.0.internal.map(|byte| byte as u8)
+    }
+
+    /// As it was told by the process that made it.
+    pub fn from_bytes(bytes: [u8; GROUP_NAME_BYTES]) -> Self {
+        Self(sys::ncclUniqueId { internal: bytes.map(|byte| byte as c_char) })
+    }
 }
 
 /// Which rank of which group a card is.
@@ -47,7 +61,7 @@ pub struct Seat {
     pub rank: usize,
     /// How many there are.
     pub ranks: usize,
-    /// Where it meets the others, if all ranks are threads of this process: at the same rank.
+    /// Where it meets the others, or hears that they are gone: at the same rank.
     pub meeting: Option<Member>,
 }
 
@@ -109,9 +123,24 @@ impl Connection {
         doing: &'static str,
         start: impl FnOnce() -> Result<NcclStatus, NcclError>,
     ) -> Result<(), OpsError> {
-        meet(self.meeting.as_ref(), doing)?;
+        let threads = match &self.meeting {
+            Some(member) if member.is_across_processes() => {
+                member.check()?;
+                None
+            }
+            meeting => meeting.as_ref(),
+        };
+        meet(threads, doing)?;
         start().map_err(failed(doing))?;
-        meet(self.meeting.as_ref(), doing)
+        meet(threads, doing)
+    }
+
+    /// Says whether those of other processes are still there.
+    ///
+    /// # Errors
+    /// Who is not.
+    pub(super) fn check(&self) -> Result<(), OpsError> {
+        self.meeting.as_ref().filter(|member| member.is_across_processes()).map_or(Ok(()), Member::check)
     }
 
     /// The same for each of many pieces, which the library starts as few large ones.
@@ -217,7 +246,7 @@ impl Connection {
     }
 }
 
-/// Waits until all threads of a group are here, if they are threads.
+/// Waits until all of a group are here, if they can meet.
 fn meet(meeting: Option<&Member>, doing: &'static str) -> Result<(), OpsError> {
     meeting.map_or(Ok(()), |member| member.meet::<f64>(doing, Reduce::Sum, &mut []))
 }

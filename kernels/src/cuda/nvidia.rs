@@ -210,14 +210,16 @@ impl Nvidia {
     }
 
     /// Waits for all work until now, no longer than it may take: a card that hangs must not keep whoever waits for ever.
-    fn wait(&self) -> Result<(), CardError> {
+    fn wait(&self) -> Result<(), OpsError> {
         let done = self.stream.record_event(None).map_err(failed("waiting for the card"))?;
         let began = Instant::now();
         while !done.try_is_complete().map_err(failed("waiting for the card"))? {
             if began.elapsed() > self.wait_max.get() {
                 let error = format!("it has not ended a step within {} s", self.wait_max.get().as_secs());
-                return Err(CardError::Call { doing: "waiting for the card", error });
+                return Err(CardError::Call { doing: "waiting for the card", error }.into());
             }
+            // A sum that somebody has left never ends.
+            [&self.group, &self.replicas].into_iter().flatten().try_for_each(Connection::check)?;
             std::thread::yield_now();
         }
         Ok(())
@@ -229,7 +231,7 @@ impl Nvidia {
     /// A card that failed, or that hangs.
     pub fn wait_for_all(&self) -> Result<(), OpsError> {
         self.bind()?;
-        Ok(self.wait()?)
+        self.wait()
     }
 
     /// Makes the card fail, as a faulty kernel would: whoever uses it next hears of it, and it is lost to this process for good.

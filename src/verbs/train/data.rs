@@ -55,17 +55,11 @@ pub(super) fn read(
     length_max: usize,
     is_told: bool,
 ) -> Result<TrainData, VerbError> {
-    let how = EncoderSettings { template: settings.template(), kind: settings.mask(), length_max: Some(length_max) };
-    let (encoder, TextDigests { tokenizer_sha256, template_sha256 }) = Encoder::open(model, how)?;
-    let mut inputs = BTreeMap::from([
-        ("tokenizer".to_owned(), format!("sha256 {tokenizer_sha256}")),
-        ("template".to_owned(), format!("sha256 {template_sha256}")),
-    ]);
+    let (encoder, mut inputs) = open(settings, model, length_max)?;
     let mut sieve = Sieve::new(settings.bad_rows());
     let mut held_out = Vec::new();
     if let Some(eval) = &settings.eval {
         let eval: RowSource = eval.parse()?;
-        inputs.insert("eval".to_owned(), digest(&eval)?);
         held_out = encode(&eval, &encoder, &mut sieve, "encoding held-out rows", is_told)?;
     }
     if let Some(run) = &settings.follow {
@@ -84,7 +78,6 @@ pub(super) fn read(
         });
     }
     let rows: RowSource = settings.needed("--rows or --follow", &settings.rows)?.parse()?;
-    inputs.insert("rows".to_owned(), digest(&rows)?);
     let samples = encode(&rows, &encoder, &mut sieve, "encoding rows", is_told)?;
     let slots = Slots {
         rows: samples.len() as u64,
@@ -97,6 +90,35 @@ pub(super) fn read(
     let rows_max = rows_max(settings, &slots, &samples, &held_out);
     let source = Source::Rows { samples: Arc::new(samples), slots };
     Ok(TrainData { source, held_out, bad: sieve.report().clone(), inputs, rows_max })
+}
+
+/// What makes rows samples, and the digests of all files.
+fn open(
+    settings: &TrainSettings,
+    model: &Path,
+    length_max: usize,
+) -> Result<(Encoder, BTreeMap<String, String>), VerbError> {
+    let how = EncoderSettings { template: settings.template(), kind: settings.mask(), length_max: Some(length_max) };
+    let (encoder, TextDigests { tokenizer_sha256, template_sha256 }) = Encoder::open(model, how)?;
+    let mut inputs = BTreeMap::from([
+        ("tokenizer".to_owned(), format!("sha256 {tokenizer_sha256}")),
+        ("template".to_owned(), format!("sha256 {template_sha256}")),
+    ]);
+    for (name, file) in [("eval", &settings.eval), ("rows", &settings.rows)] {
+        if let Some(file) = file {
+            inputs.insert(name.to_owned(), digest(&file.parse()?)?);
+        }
+    }
+    Ok((encoder, inputs))
+}
+
+/// The digests of all files but the model's weights and a run that is followed, without reading rows as such.
+pub(super) fn inputs(
+    settings: &TrainSettings,
+    model: &Path,
+    length_max: usize,
+) -> Result<BTreeMap<String, String>, VerbError> {
+    Ok(open(settings, model, length_max)?.1)
 }
 
 fn encode(

@@ -4,19 +4,24 @@
 
 use super::super::VerbError;
 use super::follow::RowChoice;
+use super::launch::{Launch, LaunchError};
 use crate::assemble::for_machine;
 use crate::config::ConfigError;
 use clap::Args;
 use legwork_actors::local::{Device, LocalSettings};
-use legwork_actors::trainer::{KEPT_MAX, RankPlaces, TrainerError, UpdateSettings};
+use legwork_actors::trainer::{KEPT_MAX, RankPlaces, UpdateSettings};
+use legwork_model::DecoderConfig;
 use legwork_training::mask::{MaskKind, TemplateChoice};
 use legwork_training::pack::Normalisation;
 use legwork_training::rows::BadRows;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Ranks at most.
 const RANKS_MAX: usize = 64;
+/// Seconds that processes wait for each other at most: a day.
+const WAIT_MAX_S: u64 = 86_400;
 /// Samples of a slot at most.
 const BATCH_MAX: u64 = 65_536;
 /// Slots that a run may be planned for at most.
@@ -90,6 +95,9 @@ pub(super) struct TrainFlags {
     /// Replicas of the model, each of which takes some of a slot's packs [default: 1].
     #[arg(long)]
     dp: Option<usize>,
+    /// Of processes that RANK numbers: seconds that they wait for each other at the beginning [default: 600].
+    #[arg(long)]
+    wait_s: Option<u64>,
     /// Tokens of a pack; a longer row has its own [default: 40960].
     #[arg(long)]
     tokens_max: Option<usize>,
@@ -168,9 +176,13 @@ pub(super) struct TrainSettings {
     pub(super) first_slot: u64,
     pub(super) seed: u32,
     pub(super) device: Device,
+    /// Whether the device was given as a card's number.
+    #[serde(skip)]
+    is_card_named: bool,
     kernels: Option<PathBuf>,
     pub(super) tp: usize,
-    dp: usize,
+    pub(super) dp: usize,
+    wait_s: u64,
     pub(super) tokens_max: usize,
     pub(super) length_max: Option<usize>,
     pub(super) pad_multiple: Option<usize>,
@@ -213,9 +225,11 @@ impl Default for TrainSettings {
             first_slot: 0,
             seed: 42,
             device: Device::Processor,
+            is_card_named: false,
             kernels: None,
             tp: 1,
             dp: 1,
+            wait_s: 600,
             tokens_max: 40_960,
             length_max: None,
             pad_multiple: None,
@@ -253,8 +267,11 @@ impl TrainSettings {
         let _alone: Self = Self::deserialize(table.clone()).map_err(|error| of_file(error.to_string()))?;
         let flags = toml::Table::try_from(flags).map_err(|error| of_file(error.to_string()))?;
         table.extend(flags);
+        let is_card = |word: &str| word.contains(':') && word != "cuda:all";
+        let is_card_named = table.get("device").and_then(toml::Value::as_str).is_some_and(is_card);
         let settings: Self = Self::deserialize(table)
             .map_err(|error| ConfigError::Syntax { origin: "the flags".to_owned(), detail: error.to_string() })?;
+        let settings = Self { is_card_named, ..settings };
         settings.check()?;
         Ok(settings)
     }
@@ -273,6 +290,9 @@ impl TrainSettings {
         if self.dp == 0 || self.tp * self.dp > RANKS_MAX {
             let expected = format!("replicas of {} ranks, from 1 to {} of them", self.tp, RANKS_MAX / self.tp);
             return wrong("dp", expected, self.dp.to_string());
+        }
+        if !(1..=WAIT_MAX_S).contains(&self.wait_s) {
+            return wrong("wait_s", format!("a number of seconds from 1 to {WAIT_MAX_S}"), self.wait_s.to_string());
         }
         if !(1..=TOKENS_MAX).contains(&self.tokens_max) {
             return wrong("tokens_max", format!("a number from 1 to {TOKENS_MAX}"), self.tokens_max.to_string());
@@ -391,11 +411,29 @@ impl TrainSettings {
         self.pad_multiple.unwrap_or(128 * self.tp)
     }
 
-    /// Where the ranks compute.
-    pub(super) fn places(&self) -> Result<RankPlaces, TrainerError> {
+    /// What whoever started this process said to it; none where it is alone.
+    pub(super) fn launch(&self) -> Result<Option<Launch>, LaunchError> {
+        Launch::of_environment([self.tp, self.dp], Duration::from_secs(self.wait_s))
+    }
+
+    /// Where the ranks of this process compute.
+    pub(super) fn places(&self, launch: Option<&Launch>) -> Result<RankPlaces, VerbError> {
         let local =
             LocalSettings { device: self.device.clone(), kernels: self.kernels.clone(), ..LocalSettings::default() };
-        RankPlaces::new(&self.device, [self.tp, self.dp], for_machine(local).kernels)
+        let (grid, kernels) = ([self.tp, self.dp], for_machine(local).kernels);
+        match launch {
+            None => Ok(RankPlaces::new(&self.device, grid, kernels)?),
+            Some(launch) => {
+                let device = launch.device(&self.device, self.is_card_named)?;
+                Ok(RankPlaces::of_process(&device, grid, kernels)
+                    .map_err(|error| format!("{error}; where each process sees one card only, give --device cuda:0"))?)
+            }
+        }
+    }
+
+    /// Tokens of a row at most.
+    pub(super) fn length_of(&self, config: &DecoderConfig) -> usize {
+        self.length_max.unwrap_or(config.context).min(config.context)
     }
 
     /// How each update is made.

@@ -3,11 +3,13 @@
 //! It refuses to know how a training is put together.
 
 use super::follow::{Came, FOLLOWED, Following, News};
+use super::ranked::GONE_GRACE;
 use super::{BAD_ROWS, CHECKPOINTS, write_bad_rows};
 use crate::terminal::{Request, Said, TrainingView};
 use crate::verbs::{Ended, VerbError, output};
 use legwork_actors::trainer::{Record, TrainerMsg};
 use legwork_training::course::{CourseEnd, Progress};
+use legwork_training::processes as rank;
 use ractor::ActorRef;
 use std::path::{Path, PathBuf};
 use tokio::sync::{mpsc, oneshot};
@@ -29,8 +31,10 @@ impl Watched {
         mut waits: oneshot::Receiver<CourseEnd>,
         mut news: mpsc::Receiver<News>,
         mut signals: mpsc::Receiver<Request>,
+        mut of_ranks: Option<mpsc::Receiver<(usize, rank::News)>>,
     ) -> Result<CourseEnd, VerbError> {
         let (mut is_stopping, mut is_caught_up) = (false, false);
+        let (overdue, mut overdue_for) = mpsc::channel(1);
         let end = loop {
             tokio::select! {
                 biased;
@@ -48,6 +52,12 @@ impl Watched {
                         output::note("ending: the step is finished and a checkpoint written; once more leaves at once");
                         self.trainer.cast(TrainerMsg::Stop)
                     };
+                }
+                Some((rank, heard)) = next(&mut of_ranks) => self.hear_of(rank, heard, &overdue),
+                // Its peers could not be woken, or are at something long.
+                Some(why) = overdue_for.recv() => {
+                    self.view.close();
+                    return Err(format!("training failed: {why}; {}", how_to_go_on(&self.out)).into());
                 }
                 Some(heard) = news.recv() => is_caught_up = self.hear(heard, is_caught_up),
                 end = &mut waits => break end.map_err(|_| "the trainer died; see the log for why")?,
@@ -70,6 +80,27 @@ impl Watched {
         }
     }
 
+    /// News of another process of the run. That one is gone is found by those who compute with it, who say it better; but they may
+    /// be where nothing wakes them.
+    fn hear_of(&self, rank: usize, heard: rank::News, overdue: &mpsc::Sender<String>) {
+        match heard {
+            rank::News::StopAsked => {
+                output::note(&format!(
+                    "ending, as rank {rank} was asked to: the step is finished and a checkpoint written"
+                ));
+                let _is_over_already = self.trainer.cast(TrainerMsg::Stop);
+            }
+            rank::News::Over(_) => {}
+            rank::News::Gone(why) => {
+                let overdue = overdue.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(GONE_GRACE).await;
+                    let _is_over = overdue.send(why).await;
+                });
+            }
+        }
+    }
+
     /// News of the run that is followed. Returns whether all that there is has been taken.
     fn hear(&self, news: News, was_caught_up: bool) -> bool {
         let _is_over_already = match news {
@@ -86,6 +117,11 @@ impl Watched {
         };
         true
     }
+}
+
+/// What is heard next, where anybody is listened to.
+async fn next(of_ranks: &mut Option<mpsc::Receiver<(usize, rank::News)>>) -> Option<(usize, rank::News)> {
+    of_ranks.as_mut()?.recv().await
 }
 
 /// What follows the run is let go; what came of the run is told, and then what came of the training.
