@@ -36,7 +36,8 @@ pub struct Step {
     /// The document that says so.
     #[serde(default)]
     pub gold: Option<DocId>,
-    /// Every document that says so by itself, and in which words; empty where the world does not know the words.
+    /// Every document that says so by itself, and in which words; empty where the world does not know the words. It is for teachers:
+    /// no question set is written with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
     /// What a document on the thing sought would tell of it, by the world's names for that; empty where it has none.

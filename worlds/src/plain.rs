@@ -5,7 +5,7 @@ use crate::error::{Place, WorldError};
 use crate::jsonl::{IdText, Seen, Source, some_text, without_nul};
 use crate::world::{UNTIERED, WorldDocument};
 use legwork_protocol::id::{DocId, QuestionId};
-use legwork_protocol::question::{Question, Stated, Step};
+use legwork_protocol::question::{Question, Step};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -78,10 +78,6 @@ struct StepRecord {
     answer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gold: Option<DocId>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    stated: Vec<Stated>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    topics: Vec<String>,
 }
 
 fn plain_id<S: serde::Serializer>(id: &IdText, serializer: S) -> Result<S::Ok, S::Error> {
@@ -99,8 +95,6 @@ impl From<&Question> for Record {
             question: step.question.clone(),
             answer: step.answer.clone(),
             gold: step.gold.clone(),
-            stated: step.stated.clone(),
-            topics: step.topics.clone(),
         };
         Record {
             id: IdText(question.id.to_string()),
@@ -124,8 +118,8 @@ fn questions(source: Source<'_>) -> Result<Vec<Question>, WorldError> {
             question: step.question,
             answer: step.answer,
             gold: step.gold,
-            stated: step.stated,
-            topics: step.topics,
+            stated: Vec::new(),
+            topics: Vec::new(),
         };
         let question = Question {
             id: QuestionId::from(record.id.0),

@@ -90,3 +90,59 @@ impl Archive {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{DEFAULT_SEED, generate};
+
+    #[test]
+    fn what_a_quiz_quotes_stands_in_its_page_and_all_three_readings_occur() {
+        let archive = generate(DEFAULT_SEED).unwrap();
+        let quizzes = archive.quizzes();
+        assert_eq!(quizzes.len(), archive.world.documents.len());
+        let (mut stated, mut near, mut nothing) = (0, 0, 0);
+        for (quiz, document) in quizzes.iter().zip(&archive.world.documents) {
+            let questions = quiz.split_once(&document.text).unwrap().1;
+            for line in questions.lines().filter(|line| !line.trim().is_empty()) {
+                let quoted = line.split('"').nth(1);
+                let all_there = |quoted: &str| {
+                    let mut rest = quoted;
+                    // Sentences that are quoted together stand apart in the page.
+                    while !rest.is_empty() {
+                        let end = (1..=rest.len())
+                            .rev()
+                            .find(|end| rest.is_char_boundary(*end) && document.text.contains(&rest[..*end]));
+                        let Some(end) = end else { return false };
+                        rest = rest[end..].trim_start();
+                    }
+                    true
+                };
+                assert!(quoted.is_none_or(all_there), "{line} in {}", document.docid);
+                match (line.ends_with(" No."), line.ends_with(": nothing.")) {
+                    (true, _) => near += 1,
+                    (_, true) => nothing += 1,
+                    _ if line.contains(&format!("[{}].", document.docid)) => stated += 1,
+                    _ => panic!("{line} is no reading of {}", document.docid),
+                }
+            }
+        }
+        assert!(stated > 8_000 && near > 8_000 && nothing > 3_000, "{stated} {near} {nothing}");
+    }
+
+    #[test]
+    fn what_a_step_names_as_stating_it_has_the_answer_and_the_sentences() {
+        let archive = generate(DEFAULT_SEED).unwrap();
+        let texts: BTreeMap<&DocId, &str> =
+            archive.world.documents.iter().map(|document| (&document.docid, document.text.as_str())).collect();
+        for question in archive.world.questions() {
+            for step in &question.decomposition {
+                assert!(!step.stated.is_empty(), "{step:?}");
+                for stated in &step.stated {
+                    let text = texts[&stated.docid];
+                    assert!(stated.sentences.iter().all(|sentence| text.contains(sentence.as_str())), "{step:?}");
+                }
+            }
+        }
+    }
+}

@@ -72,8 +72,7 @@ prop_compose! {
     fn a_question()(id in a_text(), text in a_text(), answers in proptest::collection::vec(a_text(), 1..4), tier in a_text(),
                     gold in proptest::collection::vec(a_text(), 0..3), step in proptest::option::of((a_text(), a_text()))) -> Question {
         let docids: Vec<DocId> = gold.into_iter().map(DocId::from).collect();
-        let stated: Vec<Stated> = docids.iter().map(|docid| Stated { docid: docid.clone(), sentences: vec![text.clone()] }).collect();
-        let decomposition = step.map(|(question, answer)| Step { question, answer, gold: docids.first().cloned(), stated: stated.clone(), topics: vec![text.clone()] });
+        let decomposition = step.map(|(question, answer)| Step { question, answer, gold: docids.first().cloned(), stated: Vec::new(), topics: Vec::new() });
         Question { id: id.into(), text, answers, tier, gold: docids.clone(), evidence: docids, decomposition: decomposition.into_iter().collect() }
     }
 }
