@@ -29,7 +29,7 @@ const ROOMS: &[Room] = &[
     ("endpoints", &["protocol"], &[]),
     ("actors", &["endpoints", "engine", "kernels", "model", "protocol", "retrieval", "training"], &[]),
     ("edge", &["actors", "protocol"], &["endpoints"]),
-    ("scenarios", &["actors", "endpoints", "protocol"], &["model", "report", "worlds"]),
+    ("scenarios", &["actors", "endpoints", "protocol", "worlds"], &["model", "report"]),
     ("tests/downstream", &[], &[]),
     (
         "",
