@@ -7,9 +7,9 @@
 #
 # Two rounds on archives of their own, then fine-tuning. A round: pages with questions behind them, so that reading is learned
 # (`legwork world --quizzes`); then single look-ups and how questions are begun (`--first-turns 1`), which gives the base. Fine-tuning:
-# whole questions and what a gate says of them. Minutes on one card; the embedder trains on the processor. DEVICE=cpu with few archives
-# is for trying the chain out: FIRST="2 1 2" SECOND="1 1 1" CORE=1 GATED=1. LEGWORK is the program; with a card it is built by
-# `cargo build --release --features cuda`.
+# whole questions and what a gate says of them. Minutes on one card; the embedder trains on the processor. To try the chain out on a
+# processor, in minutes too: DEVICE=cpu FIRST="2 1 2" SECOND="1 1 1" CORE=1 GATED=1 PAIRS=1 STEPS=2 ROWS=96. LEGWORK is the program; with a
+# card it is built by `cargo build --release --features cuda`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -104,9 +104,9 @@ say "a new model, with a tokenizer of its own"
 legwork init --out "$out/new" --texts "$out/words.jsonl" --vocabulary 4096 --hidden 256 --layers 8 --heads 4 --kv-heads 2 \
   --head-dim 64 --ffn 768 --context 4096
 
-learn() { # name, model, rows, rate
+learn() { # name, model, rows, rate; of the rows so many from the first, if ROWS says how many
   say "$1"
-  legwork train "${training[@]}" --batch 48 --rows "$3" --model "$2" --out "$out/train-$1" --lr "$4"
+  legwork train "${training[@]}" --batch 48 --rows "$3${ROWS:+@[0:$ROWS]}" --model "$2" --out "$out/train-$1" --lr "$4"
   legwork verify "$out/train-$1"
   local checkpoint
   checkpoint="$(find "$out/train-$1/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-*' | sort | tail -n 1)"
