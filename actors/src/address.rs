@@ -1,6 +1,9 @@
 //! How actors speak: an address that survives the restart of the actor behind it, and replies that are owed.
 //! A reply whose asker has gone is cancelled; an ask whose replier has died is a named failure, never a hang.
 
+#[cfg(test)]
+mod tests;
+
 use arc_swap::ArcSwapOption;
 use legwork_protocol::failure::{Failure, FailureKind};
 use ractor::{ActorId, ActorRef, ActorStatus, Message};
@@ -11,6 +14,10 @@ use tokio::sync::{Notify, oneshot};
 
 /// The successor of a dead actor is waited for at most so long. A supervisor needs microseconds, or has none to give.
 pub const SUCCESSOR_WITHIN: Duration = Duration::from_secs(5);
+/// A dying actor lets go of its debts and its mailbox a moment before its status says so: the status is waited for at
+/// most so long. It takes microseconds unless the machine's cores are all elsewhere; only an actor that lives on, and
+/// owes a reply that it will not give, makes its asker wait so long.
+pub const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where an actor can be reached. Cloning shares it; a supervisor points it at the successor of a dead actor.
 pub struct Address<M> {
@@ -68,7 +75,8 @@ impl<M: Message> Address<M> {
 
     /// Asks at once; the future waits for the reply, at most `lost_after`: a longer silence means that the reply
     /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not. If the actor has
-    /// died, its successor is waited for before the failure comes back, so that whoever asks again asks somebody alive.
+    /// died, the failure comes back once its status says so too, and once its successor is here: whoever then looks or
+    /// asks again finds what the failure told.
     pub fn ask<T: Send + 'static>(
         &self,
         lost_after: Duration,
@@ -104,13 +112,13 @@ impl<M: Message> Address<M> {
 }
 
 impl<M: Message> Address<M> {
-    /// Returns when another than `asked` lives here, or after [`SUCCESSOR_WITHIN`]; at once where none will, and where
-    /// `asked` lives on and only owed a reply that it did not give.
+    /// Returns when `asked` is seen to be dead and another lives here, or after [`SUCCESSOR_WITHIN`]; without a
+    /// successor where none will come, and after [`DEATH_SEEN_WITHIN`] where `asked` lives on.
     async fn until_inherited(&self, asked: Option<&ActorRef<M>>) {
-        let Some(asked) = asked.filter(|_| self.inherited) else { return };
-        // An actor that is being killed drops its debts a moment before it is seen to be dead.
-        tokio::task::yield_now().await;
-        if matches!(asked.get_status(), ActorStatus::Running | ActorStatus::Upgrading) {
+        let Some(asked) = asked else { return };
+        let seen = matches!(asked.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
+            || asked.wait(Some(DEATH_SEEN_WITHIN)).await.is_ok();
+        if !seen || !self.inherited {
             return;
         }
         let moved = self.moved.notified();
