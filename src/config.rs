@@ -1,5 +1,5 @@
-//! Configuration: defaults, a profile, a TOML file and flags, each laid over the one before. Every value remembers
-//! which of them it came from. It refuses to know what the values are for.
+//! Configuration: defaults, a profile, a TOML file and flags, each laid over the one before; a flag that replaces a whole section
+//! is laid before the values that are set in it. Every value remembers which of them it came from. It refuses to know what the values are for.
 
 mod layers;
 mod settings;
@@ -129,14 +129,30 @@ pub fn resolve(given: &Given) -> Result<Resolved, ConfigError> {
         table.remove("profile");
         layers.lay(Origin::File(path.clone()), table);
     }
+    // A flag that replaces a whole section goes first: values that are set beside it are of the new section.
+    let (wholes, singles): (Vec<_>, Vec<_>) = given.flags.iter().partition(|(_, _, value)| value.is_table());
+    let put = |layers: &mut Layers, (flag, key, value): &(&'static str, &'static str, toml::Value)| {
+        layers.put(Origin::Flag((*flag).to_owned()), key, value.clone());
+    };
+    wholes.iter().for_each(|whole| put(&mut layers, whole));
     for text in &given.sets {
         let (key, value) = layers::read_set(text)?;
         layers.put(Origin::Flag("--set".into()), &key, value);
     }
-    for (flag, key, value) in &given.flags {
-        layers.put(Origin::Flag((*flag).to_owned()), key, value.clone());
+    singles.iter().for_each(|single| put(&mut layers, single));
+    let resolved = layers.resolve();
+    for (flag, key, value) in wholes {
+        let replaced = value
+            .as_table()
+            .into_iter()
+            .flatten()
+            .any(|(name, value)| resolved.value(&format!("{key}.{name}")) != value.to_string());
+        if replaced {
+            let detail = format!("a --set gives `{key}` too, and otherwise; leave one of them out");
+            return Err(ConfigError::Value { section: (*flag).to_owned(), detail });
+        }
     }
-    Ok(layers.resolve())
+    Ok(resolved)
 }
 
 fn profile(name: &str) -> Result<(&'static str, &'static str), ConfigError> {

@@ -61,6 +61,38 @@ fn a_later_layer_wins_and_says_so() {
     assert!(text.lines().any(|line| line.starts_with("run.limits.concurrency") && line.ends_with("# --concurrency")));
 }
 
+/// `--model`, as `eval` has it.
+fn with_model(sets: &[&str]) -> Result<Resolved, ConfigError> {
+    let local = toml::Value::Table([("local".to_owned(), "models/tiny".into())].into_iter().collect());
+    let device = toml::Value::String("cuda:1".into());
+    resolve(&Given {
+        sets: sets.iter().map(|set| (*set).to_owned()).collect(),
+        flags: vec![("--model", "models.worker", local), ("--device", "models.worker.engine.device", device)],
+        ..Given::default()
+    })
+}
+
+#[test]
+fn what_is_set_of_a_model_that_a_flag_names_is_of_that_model() {
+    let resolved = with_model(&["models.worker.engine.context=8192", "models.worker.engine={cache_mib=256}"]).unwrap();
+    let Some(ModelSettings::Local(model)) = Settings::read(&resolved).unwrap().models.remove(&Route::Worker) else {
+        panic!("the worker's model is in this process")
+    };
+    assert_eq!(model.local, std::path::Path::new("models/tiny"));
+    assert_eq!((model.engine.context, model.engine.cache_mib), (8_192, Some(256)));
+    assert_eq!(model.engine.device.to_string(), "cuda:1");
+}
+
+#[test]
+fn a_flag_and_a_value_that_contradict_each_other_are_refused() {
+    for set in [r#"models.worker={mock="teacher"}"#, r#"models.worker.local="models/other""#] {
+        let error = with_model(&[set]).unwrap_err().to_string();
+        assert!(error.contains("--model: a --set gives `models.worker` too"), "{error}");
+    }
+    let secret = with_model(&[r#"models.worker={url="http://x",key="sk-very-secret"}"#]).unwrap_err();
+    assert!(!secret.to_string().contains("sk-very-secret"), "{secret}");
+}
+
 #[test]
 fn a_typo_is_told_with_the_nearest_key() {
     let error = settings(&["worker.turn_max=7"]).unwrap_err().to_string();

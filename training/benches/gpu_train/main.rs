@@ -1,19 +1,21 @@
 //! Whole training steps on cards: a dense decoder of Qwen3-4B's shape with random weights from a seed, every token in the loss.
-//! `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile] [small] [products] [recompute] [tp=2]
-//! [dp=2]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one step, a
-//! small model, what it is worth to keep more of the way forwards than attention's output, or not even that (`recompute`: full
-//! recompute), and two cards beside one.
+//! `cargo bench -p legwork-training --features cuda --bench gpu_train -- [LENGTH…] [profile] [small] [products] [recompute] [tp=N]
+//! [dp=N] [tp=N,dp=N]`: tokens a second, the share of the card's peak (model FLOPs), memory; where asked for, time by kernel of one
+//! step, a small model, what it is worth to keep more of the way forwards than attention's output, or not even that (`recompute`:
+//! full recompute), and several cards beside one: the model cut among them, replicas of it, or both. With `profile` also what of a
+//! step cards that share a model spend on their sums.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench ends where its machine does")]
 
-use legwork_kernels::cuda::driver::Driver;
-use legwork_kernels::cuda::{Card, Cuda, GroupName, Nvidia, Profiled, Seat, Spent};
-use legwork_kernels::{Group, Member};
+mod several;
+
+use legwork_kernels::cuda::{Card, Cuda, Nvidia, Profiled, Spent};
 use legwork_model::{DecoderConfig, Family, Rope, RopeScaling};
 use legwork_training::network::{Network, NetworkSettings, step_flops};
 use legwork_training::pack::Pack;
 use legwork_training::rank::Update;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Dense bf16 as NVIDIA states it for an H100 or H200.
@@ -88,15 +90,31 @@ fn main() {
     if is_asked("products") {
         on_one(&table, &lengths[..1], Keeps::Products, false);
     }
-    if is_asked("recompute") {
-        on_one(&table, &lengths, Keeps::Nothing, false);
-    }
-    let one = on_one(&table, &lengths, Keeps::Attention, is_asked("profile"));
-    for [tp, dp] in [[2, 1], [1, 2]] {
-        if cards >= 2 && is_asked(if tp == 2 { "tp=2" } else { "dp=2" }) {
-            on_several(&table, [tp, dp], &one);
+    let layouts: Vec<[usize; 2]> = words.iter().filter_map(|word| layout(word)).collect();
+    for keeps in [Keeps::Nothing, Keeps::Attention] {
+        if matches!(keeps, Keeps::Nothing) && !is_asked("recompute") {
+            continue;
+        }
+        let one = on_one(&table, &lengths, keeps, is_asked("profile"));
+        for [tp, dp] in &layouts {
+            if tp * dp > cards {
+                println!("skipped: tp={tp} dp={dp} needs {} cards, here are {cards}", tp * dp);
+            } else {
+                several::on_several(&table, [*tp, *dp], keeps, &one, is_asked("profile"));
+            }
         }
     }
+}
+
+/// Ranks among which the model is cut, and its replicas: of `tp=4`, `dp=2` or `tp=2,dp=2`.
+fn layout(word: &str) -> Option<[usize; 2]> {
+    let mut layout = [1, 1];
+    for part in word.split(',') {
+        let (name, count) = part.split_once('=')?;
+        let at = ["tp", "dp"].iter().position(|known| *known == name)?;
+        layout[at] = count.parse().ok().filter(|count| *count > 0)?;
+    }
+    Some(layout)
 }
 
 /// Qwen3-4B, as its `config.json` has it.
@@ -121,6 +139,9 @@ fn qwen3_4b() -> DecoderConfig {
         dtype: None,
     }
 }
+
+/// A model on a card whose launches may be watched.
+type OnCard = Network<Card<Profiled>>;
 
 /// A sequence of random tokens, each but the last in the loss.
 fn pack(config: &DecoderConfig, tokens: usize, seed: u32) -> Pack {
@@ -147,7 +168,8 @@ fn numbers(seed: u32) -> impl FnMut() -> u32 {
     }
 }
 
-fn network<D: Driver>(card: Card<D>, config: &DecoderConfig, rows_max: usize, keeps: Keeps) -> Network<Card<D>> {
+fn network(card: Nvidia, config: &DecoderConfig, rows_max: usize, keeps: Keeps) -> OnCard {
+    let card = Card::new(Profiled::new(card)).unwrap();
     let mut next = numbers(7);
     // Evenly from -0.035 to 0.035: of a deviation of 0.02.
     let block: Vec<f32> = (0..BLOCK).map(|_| (next() as f32 / (1 << 23) as f32 - 1.0) * 0.035).collect();
@@ -172,23 +194,6 @@ fn update(step: u64) -> Update {
     Update { step, rate: RATE, clip: 1.0, beta1: 0.9, beta2: 0.95, eps: 1e-8, decay: 0.1 }
 }
 
-/// A driver of a card of NVIDIA.
-trait Watched: Driver {
-    fn card(&self) -> &Nvidia;
-}
-
-impl Watched for Nvidia {
-    fn card(&self) -> &Nvidia {
-        self
-    }
-}
-
-impl Watched for Profiled {
-    fn card(&self) -> &Nvidia {
-        Profiled::card(self)
-    }
-}
-
 /// What steps came to.
 struct Steps {
     seconds: f64,
@@ -197,7 +202,7 @@ struct Steps {
 }
 
 /// Steps over this replica's packs.
-fn steps<D: Watched>(network: &mut Network<Card<D>>, packs: &[Pack], done: &mut u64) -> Steps {
+fn steps(network: &mut OnCard, packs: &[Pack], done: &mut u64) -> Steps {
     let mut seconds = Vec::new();
     let mut loss = 0.0;
     let rounds = ROUNDS[usize::from(packs[0].ids.len() > MANY)];
@@ -248,8 +253,7 @@ impl Table<'_> {
 fn on_one(table: &Table<'_>, lengths: &[usize], keeps: Keeps, is_profiled: bool) -> Vec<(usize, f64)> {
     let longest = lengths.iter().copied().max().unwrap_or(1);
     let began = Instant::now();
-    let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, table.config, longest, keeps);
+    let mut network = network(Nvidia::open(0, None).unwrap(), table.config, longest, keeps);
     println!("(weights made in {:.1} s)", began.elapsed().as_secs_f64());
     let (mut done, mut rates) = (0, Vec::new());
     for (number, length) in lengths.iter().enumerate() {
@@ -257,24 +261,28 @@ fn on_one(table: &Table<'_>, lengths: &[usize], keeps: Keeps, is_profiled: bool)
         let steps = steps(&mut network, &packs, &mut done);
         rates.push((*length, table.line([1, 1], keeps, *length, &steps, None)));
         if is_profiled && number == 0 {
-            profile(&mut network, &packs[0], &mut done);
+            print_spent(*length, &watched(&mut network, &packs[0], &mut done));
         }
     }
     rates
 }
 
-/// One step is watched.
-fn profile(network: &mut Network<Card<Profiled>>, pack: &Pack, done: &mut u64) {
+/// One step, each of whose launches is timed by itself.
+fn watched(network: &mut OnCard, pack: &Pack, done: &mut u64) -> BTreeMap<&'static str, Spent> {
     *done += 1;
     network.ops().driver().watch(true);
     network.learn(pack).unwrap();
     network.update(&update(*done)).unwrap();
     network.ops().driver().watch(false);
-    let mut spent: Vec<(&str, Spent)> = network.ops().driver().spent().into_iter().collect();
+    network.ops().driver().spent()
+}
+
+fn print_spent(tokens: usize, spent: &BTreeMap<&'static str, Spent>) {
+    let mut spent: Vec<(&&str, &Spent)> = spent.iter().collect();
     spent.sort_by(|(_, one), (_, other)| other.seconds.total_cmp(&one.seconds));
     let all: f64 = spent.iter().map(|(_, spent)| spent.seconds).sum();
     let launches: usize = spent.iter().map(|(_, spent)| spent.launches).sum();
-    println!("  a step of {} tokens, each of {launches} launches by itself: {:.1} ms", pack.ids.len(), all * 1e3);
+    println!("  a step of {tokens} tokens, each of {launches} launches by itself: {:.1} ms", all * 1e3);
     for (name, Spent { launches, seconds }) in spent.iter().filter(|(_, spent)| spent.seconds > 1e-3 * all) {
         println!("  {name:<24} {launches:>6} {:>9.2} ms {:>5.1}%", seconds * 1e3, 100.0 * seconds / all);
     }
@@ -297,8 +305,7 @@ fn small(product: f64) {
     packed.starts = (0..=sequences).map(|number| number * length as u32).collect();
     packed.positions = (0..sequences * length as u32).map(|row| row % length as u32).collect();
     packed.samples = (0..sequences).collect();
-    let card = Card::new(Profiled::new(Nvidia::open(0, None).unwrap())).unwrap();
-    let mut network = network(card, &config, packed.ids.len(), Keeps::Products);
+    let mut network = network(Nvidia::open(0, None).unwrap(), &config, packed.ids.len(), Keeps::Products);
     let mut done = 0;
     let packs = [packed];
     steps(&mut network, &packs, &mut done);
@@ -316,35 +323,5 @@ fn small(product: f64) {
         packs[0].ids.len() as f64 / of_steps.seconds,
         100.0 * flops / product
     );
-    profile(&mut network, &packs[0], &mut done);
-}
-
-/// Ranks among which the model is cut have one pack, replicas one each.
-fn on_several(table: &Table<'_>, [tp, dp]: [usize; 2], one: &[(usize, f64)]) {
-    let config = table.config;
-    let name = GroupName::new().unwrap();
-    let longest = one.iter().map(|(length, _)| *length).max().unwrap_or(1);
-    let run = |member: Member| {
-        let (rank, ranks) = (member.rank(), member.ranks());
-        let seat = Some(Seat { name, rank, ranks, meeting: Some(member) });
-        let (of_rank, of_replica) = if tp > 1 { (seat, None) } else { (None, seat) };
-        let mut network =
-            network(Cuda::open_seated(rank, None, of_rank, of_replica).unwrap(), config, longest, Keeps::Attention);
-        let mut done = 0;
-        let of_length = |(length, _): &(usize, f64)| {
-            let seed = if dp > 1 { rank as u32 + 1 } else { 1 };
-            let mut pack = pack(config, *length, seed);
-            pack.weights.iter_mut().for_each(|weight| *weight /= dp as f32);
-            steps(&mut network, &[pack], &mut done)
-        };
-        one.iter().map(of_length).collect::<Vec<_>>()
-    };
-    let all: Vec<Vec<Steps>> = std::thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = Group::of(tp * dp).into_iter().map(|member| scope.spawn(move || run(member))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    for ((length, of_one), steps) in one.iter().zip(&all[0]) {
-        table.line([tp, dp], Keeps::Attention, *length, steps, Some(*of_one));
-    }
+    print_spent(packs[0].ids.len(), &watched(&mut network, &packs[0], &mut done));
 }
