@@ -115,9 +115,7 @@ legwork export "$checkpoint" --original "$model" --out "$out/sft"
 legwork verify "$out/sft" --against "$model" --checkpoint "$checkpoint"
 
 say "the export answers"
-one="$device"
-legwork eval -p archive-mock --quiet --run "$out/eval" --tier easy --questions 4 --model "$out/sft" --device "$one" \
-  --set models.worker.engine.context=8192
+legwork eval -p archive-mock --quiet --run "$out/eval" --tier easy --questions 4 --model "$out/sft" --device "$device"
 legwork verify "$out/eval"
 
 if [[ -n "${STRAIGHT:-}" ]]; then
