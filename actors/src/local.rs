@@ -11,6 +11,7 @@ mod double;
 mod embedder;
 mod endpoint;
 mod gauges;
+mod loading;
 mod maker;
 mod memory;
 #[cfg(feature = "cuda")]
@@ -38,7 +39,7 @@ use legwork_model::{
     Conversation, GenerationDefaults, Message, ModelError, ModelLimits, PromptTemplate, RenderOptions, Tokenizer,
 };
 use legwork_protocol::message::{Message as Said, Role};
-pub(crate) use maker::cards;
+pub(crate) use loading::cards;
 use maker::{Make, Maker};
 use opening::Opened;
 use replicas::Replicas;
@@ -93,20 +94,20 @@ impl LocalModel {
     /// # Errors
     /// Files that are no such model, with the cure; too little memory; a template that is missing or does not parse.
     pub fn open(path: &Path, settings: LocalSettings, clock: Clock) -> Result<Arc<Self>, LocalError> {
-        let places = settings.device.places(maker::cards())?;
+        let sites = settings.device.sites(loading::cards())?;
         let Opened { tokenizer, prompts, defaults, stop_ids, digest, name } = opening::open(path, &settings)?;
-        let maker = |place: &device::Place| {
+        let maker = |site: &device::Site| {
             let (path, settings) = (path.to_path_buf(), settings.clone());
-            let maker = Maker { path, settings, tokenizer: tokenizer.clone(), place: *place };
+            let maker = Maker { path, settings, tokenizer: tokenizer.clone(), site: site.clone() };
             let mut has_made = false;
             let make = move || {
                 let made = if has_made { maker.make_again() } else { maker.make() };
                 has_made |= made.is_ok();
                 made
             };
-            (place.to_string(), Box::new(make) as Make)
+            (site.to_string(), Box::new(make) as Make)
         };
-        let makers = places.iter().map(maker).collect();
+        let makers = sites.iter().map(maker).collect();
         let (engines, limits) = Replicas::start(makers, settings.step_max_ms(), clock)?;
         Ok(Arc::new(Self {
             name,

@@ -237,12 +237,22 @@ fn describe(config: &EndpointConfig) -> String {
 }
 
 /// A model in this process as the manifest has it: its weights and whatever changes its answers. How much it may hold at once
-/// does not, nor on how many cards it is; that they round to bf16 does.
+/// does not, nor how many replicas there are; that cards round to bf16 does, and over how many it is cut.
 fn describe_local(model: &LocalModel) -> String {
     let settings = model.settings();
     let template = serde_json::to_string(&settings.template).unwrap_or_default();
     let rounded = if settings.device.is_cards() { ", bf16 on cards" } else { "" };
-    format!("local {} {}, context {}, template {template}{rounded}", model.name(), model.digest(), settings.context)
+    // Sums over ranks are rounded as well.
+    let cut = match settings.device.ranks() {
+        1 => String::new(),
+        ranks => format!(", cut over {ranks}"),
+    };
+    format!(
+        "local {} {}, context {}, template {template}{rounded}{cut}",
+        model.name(),
+        model.digest(),
+        settings.context
+    )
 }
 
 struct FileCounter(Tokenizer);

@@ -15,7 +15,7 @@ pub(crate) fn judge(inputs: &DoctorInputs, seen: &Seen) -> Vec<Finding> {
     findings.extend(machine::memory(seen.memory));
     findings.extend(machine::open_files(seen.open_files_max, inputs.concurrency));
     findings.push(machine::gpu(&seen.gpu, inputs.has_gpu_code));
-    findings.push(machine::nvrtc(&seen.gpu, inputs.has_gpu_code));
+    findings.extend(machine::gpu_libraries(&seen.gpu, inputs.has_gpu_code));
     findings.push(machine::terminal(&seen.terminal));
     findings.push(setup::runs(&seen.runs, &inputs.runs_folder));
     findings.extend(setup::room(&seen.runs));

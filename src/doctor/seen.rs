@@ -52,6 +52,10 @@ pub(crate) struct Gpu {
     pub(crate) libcuda: Option<PathBuf>,
     /// The run-time compiler.
     pub(crate) nvrtc: Option<PathBuf>,
+    /// The library of matrix products.
+    pub(crate) cublaslt: Option<PathBuf>,
+    /// The library by which cards talk to each other.
+    pub(crate) nccl: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -58,7 +58,7 @@ fn inputs(settings: &Settings) -> DoctorInputs {
     DoctorInputs {
         runs_folder: settings.run.folder.clone(),
         concurrency: settings.run.limits.concurrency,
-        has_gpu_code: false,
+        has_gpu_code: cfg!(feature = "cuda"),
         endpoints,
         tokenizers: tokenizers.into_iter().flatten().collect(),
         models: settings

@@ -60,7 +60,8 @@ pub struct EvalArgs {
     /// The worker's model, in this process: a Hugging Face folder, a GGUF file, or a folder with one.
     #[arg(long, value_name = "PATH")]
     model: Option<PathBuf>,
-    /// Where the worker's model computes, if it is in this process: cpu, cuda, cuda:1, cuda:0,1 (a replica on each) or cuda:all.
+    /// Where the worker's model computes, if it is in this process: cpu, cuda, cuda:1, cuda:0,1 (a replica on each), cuda:0+1 (cut over
+    /// both) or cuda:all.
     #[arg(long)]
     device: Option<Device>,
     /// The new run's folder; named by time and profile if absent.

@@ -1,14 +1,13 @@
-//! Makes an engine from a model's files: on the processor or on a card, the first time and after a death. It refuses to know
-//! who asks the engine.
+//! Makes an engine from a model's files: on the processor, on a card or cut over several, the first time and after a death. It
+//! refuses to know who asks the engine.
 
 use super::apart;
-use super::device::Place;
-use super::memory::MemoryPlan;
+use super::device::{Place, Site};
+use super::loading;
 use super::opening::{self, LocalError, LocalSettings};
 use legwork_engine::{Decode, Engine, Speech};
-use legwork_kernels::Cpu;
-use legwork_model::{Decoder, DecoderConfig, DecoderSettings, Forward, ModelFiles, StreamDecoder, Tokenizer};
-use std::path::{Path, PathBuf};
+use legwork_model::{Forward, StreamDecoder, Tokenizer};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ pub(super) struct Maker {
     pub(super) path: PathBuf,
     pub(super) settings: LocalSettings,
     pub(super) tokenizer: Tokenizer,
-    pub(super) place: Place,
+    pub(super) site: Site,
 }
 
 /// Tries to make an engine anew on a card, and the pause between two: just after a failure, a card was seen to be there for
@@ -33,16 +32,16 @@ const CARD_PAUSE: Duration = Duration::from_secs(3);
 impl Maker {
     /// Makes an engine after one that died.
     pub(super) fn make_again(&self) -> Result<Local, LocalError> {
-        let tries = if matches!(self.place, Place::Card(_)) { CARD_TRIES } else { 1 };
+        let tries = if matches!(self.site.0[..], [Place::Card(_), ..]) { CARD_TRIES } else { 1 };
         tried(tries, || std::thread::sleep(CARD_PAUSE), || self.make())
     }
 
     pub(super) fn make(&self) -> Result<Local, LocalError> {
         let model: Box<dyn Forward + Send> = match &self.settings.program {
             Some(program) if self.settings.is_apart() => {
-                Box::new(apart::start(program, &self.path, &self.settings, self.place)?)
+                Box::new(apart::start(program, &self.path, &self.settings, &self.site)?)
             }
-            _ => model(&self.path, &self.settings, self.place)?,
+            _ => loading::model(&self.path, &self.settings, &self.site)?,
         };
         let speech: Arc<dyn Speech> = Arc::new(Spoken(self.tokenizer.clone()));
         Ok(Engine::new(model, Some(speech), opening::engine_limits(&self.settings))?)
@@ -58,71 +57,6 @@ fn tried<T, E>(tries: usize, mut pause: impl FnMut(), mut make: impl FnMut() -> 
         pause();
     }
     make()
-}
-
-/// Loads a model's weights to where it computes, in this process.
-pub(super) fn model(
-    path: &Path,
-    settings: &LocalSettings,
-    place: Place,
-) -> Result<Box<dyn Forward + Send>, LocalError> {
-    let mut files = ModelFiles::open(path)?;
-    let config = files.decoder()?.clone();
-    let loading = Loading { path, settings, place, config: &config };
-    match place {
-        Place::Processor => {
-            let plan = MemoryPlan::on_processor(&config, settings)?;
-            let laid_out = loading.laid_out(&plan);
-            Ok(Box::new(Decoder::load(Cpu::new(), &config, &mut files.weights, laid_out)?))
-        }
-        Place::Card(number) => loading.on_card(number, &mut files),
-    }
-}
-
-/// What is loaded, and where to.
-struct Loading<'a> {
-    path: &'a Path,
-    settings: &'a LocalSettings,
-    place: Place,
-    config: &'a DecoderConfig,
-}
-
-impl Loading<'_> {
-    #[cfg(feature = "cuda")]
-    fn on_card(&self, number: usize, files: &mut ModelFiles) -> Result<Box<dyn Forward + Send>, LocalError> {
-        let failed = |error: legwork_kernels::OpsError| LocalError::Model(error.into());
-        let card = legwork_kernels::Cuda::open(number, self.settings.kernels.clone()).map_err(failed)?;
-        let (free, _) = card.driver().memory().map_err(|error| failed(error.into()))?;
-        let plan = MemoryPlan::on_card(self.config, self.settings, free as u64)?;
-        let laid_out = self.laid_out(&plan);
-        Ok(Box::new(Decoder::load(card, self.config, &mut files.weights, laid_out)?))
-    }
-
-    #[cfg(not(feature = "cuda"))]
-    fn on_card(&self, number: usize, _files: &mut ModelFiles) -> Result<Box<dyn Forward + Send>, LocalError> {
-        Err(LocalError::BuiltWithoutCards { device: super::device::Device::Cards(vec![number]) })
-    }
-
-    /// Says where the memory goes, and gives what the decoder is told of it.
-    fn laid_out(&self, plan: &MemoryPlan) -> DecoderSettings {
-        let model = opening::name_of(self.path);
-        tracing::info!(%model, device = %self.place, %plan, "a model is loaded");
-        let context = self.config.context.min(self.settings.context);
-        if plan.tokens() < context {
-            let tokens = plan.tokens();
-            tracing::warn!(%model, device = %self.place, context, tokens, "the cache holds less than one whole context");
-        }
-        DecoderSettings { pages: plan.pages, rows_max: self.settings.step_rows(), context_max: self.settings.context }
-    }
-}
-
-/// Cards of NVIDIA here; none where the program was built without them.
-pub(crate) fn cards() -> Option<usize> {
-    #[cfg(feature = "cuda")]
-    let cards = Some(legwork_kernels::cuda::Nvidia::count());
-    #[cfg(not(feature = "cuda"))]
-    let cards = None;
-    cards
 }
 
 /// The tokenizer as the engine hears it: control tokens are no text.

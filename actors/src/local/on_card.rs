@@ -2,8 +2,9 @@
 //! their sessions, and that what an engine held is free again. They refuse to know how fast that is, and let no card fail:
 //! after that the driver serves its process no more.
 
-use super::device::Place;
-use super::maker::{Maker, cards};
+use super::device::{Place, Site};
+use super::loading::cards;
+use super::maker::Maker;
 use super::*;
 use legwork_engine::Reason;
 use legwork_kernels::Cuda;
@@ -96,6 +97,24 @@ async fn replicas_on_all_cards_share_the_sessions() {
     assert!(each.iter().all(|one| one.gauges.prefix_hit_tokens > 0), "a second turn finds its pages: {each:?}");
 }
 
+#[tokio::test]
+async fn a_model_cut_over_two_cards_says_what_one_says_but_for_ties() {
+    if !are_there(2) {
+        return;
+    }
+    let (cut, whole) = (speaker("cuda:0+1"), speaker("cuda"));
+    let (told, truth) = (greedy(&cut, 24).await, greedy(&whole, 24).await);
+    let same: Vec<usize> = told
+        .iter()
+        .zip(&truth)
+        .map(|(told, truth)| told.iter().zip(truth).take_while(|(a, b)| a == b).count())
+        .collect();
+    eprintln!("tokens of 24 that are those of one card: {same:?}");
+    assert!(same.iter().filter(|count| **count >= 4).count() >= 16, "{same:?}");
+    assert_eq!(greedy(&cut, 24).await, told, "the same on pages that are there already");
+    assert_eq!((cut.health(), cut.gauges().failed_steps), (Ok(()), 0));
+}
+
 #[test]
 fn what_an_engine_held_on_a_card_is_free_again_when_it_is_dropped() {
     if !are_there(1) {
@@ -103,7 +122,7 @@ fn what_an_engine_held_on_a_card_is_free_again_when_it_is_dropped() {
     }
     let tokenizer = Tokenizer::open(&golden().join("tokenizer.json")).unwrap();
     let settings = LocalSettings { device: "cuda".parse().unwrap(), kernels: kernels(), ..LocalSettings::default() };
-    let maker = Maker { path: golden(), settings, tokenizer, place: Place::Card(0) };
+    let maker = Maker { path: golden(), settings, tokenizer, site: Site(vec![Place::Card(0)]) };
     let card = Cuda::open(0, kernels()).unwrap();
     let free_mib = || card.driver().memory().unwrap().0 >> 20;
     let before = free_mib();

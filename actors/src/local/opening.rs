@@ -23,7 +23,8 @@ const PROCESSOR_STEP_MAX_MS: u64 = 600_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalSettings {
-    /// Where it computes: `cpu`, `cuda`, `cuda:1`, `cuda:0,1` or `cuda:all`; a replica on each card.
+    /// Where it computes: `cpu`, `cuda`, `cuda:1`, `cuda:0,1` or `cuda:all`, with a replica on each card, or `cuda:0+1`, cut over
+    /// both.
     pub device: Device,
     /// Tokens of a sequence at most; the model's own context if that is less.
     pub context: usize,
@@ -171,6 +172,14 @@ pub enum LocalError {
         device: Device,
         /// How many there are.
         cards: usize,
+    },
+    /// A word that cuts a model, where flags of their own do.
+    #[error(
+        "device is {device}, which cuts a model over cards; training cuts by --tp: name the cards with commas, a rank on each"
+    )]
+    CutElsewhere {
+        /// As configured.
+        device: Device,
     },
     /// The engine's thread.
     #[error("the engine's thread did not start: {0}")]

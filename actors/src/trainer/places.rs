@@ -120,6 +120,7 @@ mod tests {
             ("cuda:0", [2, 1], Some(2), "name 2 cards"),
             ("cuda:0,1", [1, 1], Some(2), "name 1 card"),
             ("cuda:all", [2, 2], Some(2), "name 4 cards"),
+            ("cuda:0+1", [2, 1], Some(2), "training cuts by --tp"),
         ] {
             let refused = of(word, grid, cards).unwrap_err();
             assert!(refused.contains(told), "{told:?} in {refused:?}");

@@ -39,6 +39,16 @@ impl Share {
         Err(OpsError::Shape { op: "share", expected, got: format!("rank {rank} of {ranks}") }.into())
     }
 
+    /// The shape of what a rank holds, which is the same for all: fewer heads and a narrower feed-forward part.
+    ///
+    /// # Errors
+    /// A model that cannot be cut so.
+    pub fn config(&self, whole: &DecoderConfig) -> Result<DecoderConfig, ModelError> {
+        self.check(whole)?;
+        let (heads, kv_heads) = (whole.heads / self.ranks, whole.kv_heads / self.ranks);
+        Ok(DecoderConfig { heads, kv_heads, ffn: whole.ffn / self.ranks, ..whole.clone() })
+    }
+
     /// Its heads.
     pub(super) fn heads(&self, config: &DecoderConfig) -> Heads {
         Heads { query: config.heads / self.ranks, kv: config.kv_heads / self.ranks, dim: config.head_dim }

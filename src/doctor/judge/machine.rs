@@ -4,6 +4,7 @@ use super::{bad, good, note, size};
 use crate::doctor::Finding;
 use crate::doctor::seen::{Gpu, Memory, Processor, Terminal};
 use crate::terminal::WatchMode;
+use std::path::PathBuf;
 
 /// With less memory than this available little fits besides the program, in bytes.
 const MEMORY_BAD_BELOW: u64 = 256 << 20;
@@ -82,25 +83,49 @@ pub(super) fn gpu(seen: &Gpu, has_gpu_code: bool) -> Finding {
         return note(
             "gpu",
             format!("{cards}{driver}, but this build has no code for it: {CPU}"),
-            "use a build with GPU support",
+            "build it with --features cuda",
         );
     }
-    if seen.nvrtc.is_none() {
-        return note("gpu", format!("{cards}{driver}, unused without NVRTC: {CPU}"), "see nvrtc");
+    for (library, path) in [("nvrtc", &seen.nvrtc), ("cublasLt", &seen.cublaslt)] {
+        if path.is_none() {
+            return note("gpu", format!("{cards}{driver}, unused without {library}: {CPU}"), format!("see {library}"));
+        }
     }
-    good("gpu", format!("{cards}{driver}: models and vector search run on it"))
+    let word = if seen.devices > 1 { "cuda, cuda:N or cuda:all" } else { "cuda" };
+    good("gpu", format!("{cards}{driver}: a model runs on it where --device says {word}"))
 }
 
-pub(super) fn nvrtc(seen: &Gpu, has_gpu_code: bool) -> Finding {
-    match &seen.nvrtc {
-        Some(path) => good("nvrtc", path.display().to_string()),
-        None if seen.devices > 0 && has_gpu_code => note(
+/// What is looked for when a card is opened, beside its driver.
+pub(super) fn gpu_libraries(seen: &Gpu, has_gpu_code: bool) -> [Finding; 3] {
+    let is_used = seen.devices > 0 && has_gpu_code;
+    let library = |name: &str, path: &Option<PathBuf>, is_needed: bool, missing: &str, cure: &str| match path {
+        Some(path) => good(name, path.display().to_string()),
+        None if is_needed => note(name, missing, cure),
+        None => good(name, "not there, not needed"),
+    };
+    [
+        library(
             "nvrtc",
+            &seen.nvrtc,
+            is_used,
             "no libnvrtc.so, with which kernels are compiled",
             "install the toolkit's cuda-nvrtc package, or set CUDA_HOME to the toolkit's folder",
         ),
-        None => good("nvrtc", "not there, not needed"),
-    }
+        library(
+            "cublasLt",
+            &seen.cublaslt,
+            is_used,
+            "no libcublasLt.so, with which matrices are multiplied",
+            "install the toolkit's libcublas package of CUDA 13, or set CUDA_HOME to the toolkit's folder",
+        ),
+        library(
+            "nccl",
+            &seen.nccl,
+            is_used && seen.devices > 1,
+            "no libnccl.so, by which cards talk to each other: a model cannot be cut over them nor train on several",
+            "install libnccl2, or add the folder of the wheel nvidia-nccl-cu13 to LD_LIBRARY_PATH",
+        ),
+    ]
 }
 
 pub(super) fn terminal(seen: &Terminal) -> Finding {

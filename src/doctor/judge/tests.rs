@@ -33,7 +33,9 @@ fn seen() -> Seen {
             names: vec!["NVIDIA H200".to_owned()],
             driver: Some("570.133.20".to_owned()),
             libcuda: Some("/usr/lib/libcuda.so.1".into()),
-            nvrtc: Some("/usr/lib/libnvrtc.so.12".into()),
+            nvrtc: Some("/usr/lib/libnvrtc.so.13".into()),
+            cublaslt: Some("/usr/lib/libcublasLt.so.13".into()),
+            nccl: None,
         },
         runs: Folder { nearest: "/home/runs".into(), exists: true, refused: None, free_bytes: Some(100 << 30) },
         endpoints: vec![Endpoint {
@@ -80,7 +82,11 @@ fn a_sound_machine_is_good_throughout_and_shows_no_secret() {
     let findings = judge(&inputs(), &seen());
     assert!(findings.iter().all(|finding| finding.state == State::Good), "{findings:#?}");
     assert!(!format!("{findings:?}").contains("hunter22"));
-    is(&found("gpu", |_, _| ()), State::Good, "NVIDIA H200, driver 570.133.20: models and vector search run on it");
+    is(
+        &found("gpu", |_, _| ()),
+        State::Good,
+        "NVIDIA H200, driver 570.133.20: a model runs on it where --device says cuda",
+    );
     is(&found("index", |_, _| ()), State::Good, "100,195 documents, no vectors; of this corpus");
 }
 
@@ -104,9 +110,14 @@ fn what_runs_on_the_cpu_is_said_with_the_reason() {
     is(&gpu(|_, seen| seen.gpu.devices = 0), State::Note, "no device: everything runs on the CPU");
     is(&gpu(|_, seen| seen.gpu.libcuda = None), State::Note, "no libcuda.so: everything runs on the CPU");
     is(&gpu(|inputs, _| inputs.has_gpu_code = false), State::Note, "no code for it: everything runs on the CPU");
-    is(&gpu(|_, seen| seen.gpu.nvrtc = None), State::Note, "unused without NVRTC");
+    is(&gpu(|_, seen| seen.gpu.nvrtc = None), State::Note, "unused without nvrtc");
+    is(&gpu(|_, seen| seen.gpu.cublaslt = None), State::Note, "unused without cublasLt");
+    is(&gpu(|_, seen| seen.gpu.devices = 2), State::Good, "cuda:all");
     is(&found("nvrtc", |_, seen| seen.gpu.nvrtc = None), State::Note, "CUDA_HOME");
     is(&found("nvrtc", |_, seen| seen.gpu = Gpu::default()), State::Good, "not needed");
+    is(&found("cublasLt", |_, seen| seen.gpu.cublaslt = None), State::Note, "CUDA 13");
+    is(&found("nccl", |_, _| ()), State::Good, "not needed");
+    is(&found("nccl", |_, seen| seen.gpu.devices = 2), State::Note, "LD_LIBRARY_PATH");
 }
 
 #[test]

@@ -103,6 +103,8 @@ pub(super) fn gpu() -> Gpu {
         driver: read(Path::new("/proc/driver/nvidia/version")).and_then(|text| driver_of(&text)),
         libcuda: library(&folders, "libcuda.so"),
         nvrtc: library(&folders, "libnvrtc.so"),
+        cublaslt: library(&folders, "libcublasLt.so"),
+        nccl: library(&folders, "libnccl.so"),
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) struct ModelArgs {
     /// Another name that requests may give; may be given often.
     #[arg(long = "alias", value_name = "NAME")]
     aliases: Vec<String>,
-    /// Where it computes: cpu, cuda, cuda:1, cuda:0,1 (a replica on each) or cuda:all. An embedder computes on the processor.
+    /// Where it computes: cpu, cuda, cuda:1, cuda:0,1 (a replica on each), cuda:0+1 (cut over
+    /// both) or cuda:all. An embedder computes on the processor.
     #[arg(long, default_value_t)]
     device: Device,
     /// Tokens of a sequence at most; the model's own context if that is less.

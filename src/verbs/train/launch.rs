@@ -86,7 +86,8 @@ impl Launch {
             got: self.local_rank.map_or_else(|| "not set".to_owned(), |rank| rank.to_string()),
         };
         match device {
-            Device::Processor => Ok(Device::Processor),
+            // What cuts a model otherwise than by --tp is refused where places are made of it.
+            Device::Processor | Device::Cut(_) => Ok(device.clone()),
             Device::Cards(named) if named.len() > 1 => {
                 let card = self.local_rank.and_then(|rank| named.get(rank));
                 card.map(|card| Device::Cards(vec![*card])).ok_or_else(|| wrong("the place of a card in that list"))
