@@ -75,8 +75,7 @@ impl<M: Message> Address<M> {
 
     /// Asks at once; the future waits for the reply, at most `lost_after`: a longer silence means that the reply
     /// was lost. Messages of one asker arrive in the order in which they were asked, awaited or not. If the actor has
-    /// died, the failure comes back once its status says so too, and once its successor is here: whoever then looks or
-    /// asks again finds what the failure told.
+    /// died, its successor is waited for before the failure comes back, so that whoever asks again asks somebody alive.
     pub fn ask<T: Send + 'static>(
         &self,
         lost_after: Duration,
@@ -112,13 +111,13 @@ impl<M: Message> Address<M> {
 }
 
 impl<M: Message> Address<M> {
-    /// Returns when `asked` is seen to be dead and another lives here, or after [`SUCCESSOR_WITHIN`]; without a
-    /// successor where none will come, and after [`DEATH_SEEN_WITHIN`] where `asked` lives on.
+    /// Returns when another than `asked` lives here, or after [`SUCCESSOR_WITHIN`]; at once where none will, and after
+    /// [`DEATH_SEEN_WITHIN`] where `asked` lives on and only owed a reply that it did not give.
     async fn until_inherited(&self, asked: Option<&ActorRef<M>>) {
-        let Some(asked) = asked else { return };
+        let Some(asked) = asked.filter(|_| self.inherited) else { return };
         let seen = matches!(asked.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
             || asked.wait(Some(DEATH_SEEN_WITHIN)).await.is_ok();
-        if !seen || !self.inherited {
+        if !seen {
             return;
         }
         let moved = self.moved.notified();

@@ -229,6 +229,8 @@ impl EpisodeState {
                 let verdict = graded.unwrap_or_else(|failure| self.ungraded(&failure));
                 self.happened(myself, EpisodeEvent::Graded(verdict)).await?;
             }
+            // Its report, or the end, was on the way when it died: nobody needs a successor.
+            EpisodeMsg::Recalled(scope, Ok(_)) if !self.needs(scope) => {}
             // Recalled twice: whoever came first plays on.
             EpisodeMsg::Recalled(scope, Ok(_)) if self.children.iter().any(|child| child.scope == scope) => {}
             EpisodeMsg::Recalled(scope, Ok(mut history)) => {
@@ -476,6 +478,15 @@ impl EpisodeState {
         {
             child.cell().stop(None);
         }
+    }
+
+    /// Whether anything can still come of a child.
+    fn needs(&self, scope: Scope) -> bool {
+        !self.machine.ended()
+            && match scope {
+                Scope::Worker(worker) => self.machine.owing().any(|owing| owing == worker),
+                Scope::Coordinator | Scope::Episode => !self.machine.is_answered(),
+            }
     }
 
     fn remove_child(&mut self, is_it: impl Fn(&Child) -> bool) -> Option<Child> {

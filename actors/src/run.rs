@@ -1,10 +1,11 @@
 //! The run: the root supervisor. It lets planned episodes in as permits allow, restarts what dies within its budget,
 //! and is over when every planned episode has ended or the door was closed and the last one has left.
 
-use crate::address::{Address, Reply};
+mod shared;
+
+use crate::address::Reply;
 use crate::admission::Admission;
 use crate::board::BoardMsg;
-use crate::cast::{Role, SharedRole};
 use crate::episode::{EpisodeActor, EpisodeArgs, EpisodeMsg};
 use crate::errand::Errand;
 use crate::ledger::{History, LedgerMsg};
@@ -15,10 +16,14 @@ use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, QuestionId};
 use legwork_protocol::question::Question;
 use legwork_protocol::record::EpisodeRecord;
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus, Message, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use shared::start_shared;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A ledger that gave no reply is heard to be dead within so long, or the run ends without knowing of what.
+pub const LEDGER_DEATH_HEARD_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a run is given when it starts.
 pub struct RunArgs {
@@ -104,6 +109,8 @@ pub enum RunMsg {
     EpisodeEnded(Box<EpisodeRecord>),
     /// The ledger has recalled the events of an episode that goes on.
     Recalled(EpisodeKey, Result<History, Failure>, Option<Failure>),
+    /// The ledger gave no reply, and nothing was heard of its death.
+    LedgerSilent(Failure),
     /// Work beside it panicked.
     ErrandFailed(String),
     /// Time to let every episode say again what it said last: nothing that is said within a process is lost, and if it
@@ -124,8 +131,12 @@ pub struct RunState {
     inside: BTreeMap<EpisodeKey, ActorRef<EpisodeMsg>>,
     keys: HashMap<ActorId, EpisodeKey>,
     restarts: BTreeMap<EpisodeKey, RestartBudget>,
+    /// Those that died too often and were started once more, to write that as their end.
+    given_up: HashSet<EpisodeKey>,
     shared_restarts: RestartBudget,
     errands: HashMap<EpisodeKey, Errand>,
+    /// Waits for the ledger's death, once it gave no reply.
+    silence: Option<Errand>,
     reminder: Errand,
     stopped: u64,
     planned: u64,
@@ -162,8 +173,10 @@ impl Actor for Run {
             inside: BTreeMap::new(),
             keys: HashMap::new(),
             restarts: BTreeMap::new(),
+            given_up: HashSet::new(),
             shared_restarts,
             errands: HashMap::new(),
+            silence: None,
             reminder,
             stopped: 0,
             planned: args.planned,
@@ -187,13 +200,17 @@ impl Actor for Run {
             RunMsg::Recalled(key, recalled, lost) => {
                 state.errands.remove(&key);
                 match recalled {
-                    Ok(history) => state.start_episode(&myself, key, history, lost).await,
-                    // A ledger that is dead cannot say of what. This run is its supervisor, hears that next, and ends
-                    // with it.
-                    Err(_) if state.is_ledger_dead() => {}
+                    Ok(history) => {
+                        state.start_episode(&myself, key, history, lost).await;
+                        // It may have left already.
+                        state.let_in(&myself).await;
+                    }
+                    // A ledger that is dead cannot say of what. This run is its supervisor, hears that, and ends with it.
+                    Err(failure) if failure.kind == FailureKind::ActorDied => state.await_ledger(&myself, failure),
                     Err(failure) => state.end(&myself, RunEnd::Failed(failure)).await,
                 }
             }
+            RunMsg::LedgerSilent(failure) => state.end(&myself, RunEnd::Failed(failure)).await,
             RunMsg::ErrandFailed(text) => {
                 state.end(&myself, RunEnd::Failed(Failure::new(FailureKind::ActorDied, text))).await;
             }
@@ -235,6 +252,8 @@ impl Actor for Run {
             Some(key) => {
                 state.inside.remove(&key);
                 state.episode_died(&myself, key, reason);
+                // It may have been given up for good, and another has its permit.
+                state.let_in(&myself).await;
             }
             None => state.shared_died(&myself, cell.get_id(), reason).await,
         }
@@ -244,6 +263,9 @@ impl Actor for Run {
 
 impl RunState {
     async fn let_in(&mut self, myself: &ActorRef<RunMsg>) {
+        if self.ending {
+            return;
+        }
         while let Some(key) = self.door.admit() {
             self.stage.board.tell(BoardMsg::Admitted(key.clone()));
             if self.begun.remove(&key) {
@@ -266,6 +288,7 @@ impl RunState {
         actor.stop(None);
         self.keys.remove(&actor.get_id());
         self.restarts.remove(&record.key);
+        self.given_up.remove(&record.key);
         self.stage.board.tell(BoardMsg::Ended(record));
         self.door.leave();
     }
@@ -284,7 +307,9 @@ impl RunState {
             let failure = Failure::new(FailureKind::Misconfigured, format!("episode {key} has no question"));
             return self.end(myself, RunEnd::Failed(failure)).await;
         };
-        let given_up = lost.is_some();
+        if lost.is_some() {
+            self.given_up.insert(key.clone());
+        }
         let args = EpisodeArgs {
             stage: Arc::clone(&self.stage),
             key: key.clone(),
@@ -298,18 +323,20 @@ impl RunState {
                 self.keys.insert(episode.get_id(), key.clone());
                 self.inside.insert(key, episode);
             }
-            // Not even its end could be written: it stays without a record, and every table shows it as not run.
-            Err(error) if given_up => {
-                tracing::error!(episode = %key, %error, "cannot be ended");
-                self.stopped += 1;
-                self.door.leave();
-            }
             Err(error) => self.episode_died(myself, key, error.to_string()),
         }
     }
 
     /// Restarts an episode from the ledger's events, or has it ended as failed if it died too often.
     fn episode_died(&mut self, myself: &ActorRef<RunMsg>, key: EpisodeKey, reason: String) {
+        // Not even its end could be written: it stays without a record, and every table shows it as not run.
+        if self.given_up.remove(&key) {
+            tracing::error!(episode = %key, %reason, "cannot be ended");
+            self.restarts.remove(&key);
+            self.stopped += 1;
+            self.door.leave();
+            return;
+        }
         let limit = self.stage.limits.episode_restarts;
         let budget = self.restarts.entry(key.clone()).or_insert_with(|| RestartBudget::new(limit));
         let lost = (!budget.take(self.stage.clock.elapsed_ms()))
@@ -330,45 +357,11 @@ impl RunState {
         self.errands.insert(key, Errand::run(myself.clone(), work, RunMsg::ErrandFailed));
     }
 
-    async fn shared_died(&mut self, myself: &ActorRef<RunMsg>, id: ActorId, reason: String) {
-        let stage = Arc::clone(&self.stage);
-        let root = myself.get_cell();
-        if stage.ledger.is_at(id) {
-            let failure = Failure::new(FailureKind::Ledger, reason);
-            return self.end(myself, RunEnd::Failed(failure)).await;
-        }
-        let within_budget = self.shared_restarts.take(stage.clock.elapsed_ms());
-        let cast = &stage.cast;
-        let (name, restarted) = if stage.inference.is_at(id) {
-            ("inference", restart(within_budget, &stage, &cast.inference, &stage.inference, &root).await)
-        } else if stage.retriever.is_at(id) {
-            ("retriever", restart(within_budget, &stage, &cast.retriever, &stage.retriever, &root).await)
-        } else if stage.grader.is_at(id) {
-            ("grader", restart(within_budget, &stage, &cast.grader, &stage.grader, &root).await)
-        } else if stage.gate.is_at(id) {
-            ("gate", restart(within_budget, &stage, &cast.gate, &stage.gate, &root).await)
-        } else if stage.board.is_at(id) {
-            ("board", restart(within_budget, &stage, &cast.board, &stage.board, &root).await)
-        } else {
-            // An episode that has ended and left.
-            return;
-        };
-        tracing::warn!(actor = name, %reason, restarted, "shared actor died");
-        if name == "board" && restarted {
-            // What it had counted is lost with it; how much there is to do is told again.
-            stage.board.tell(BoardMsg::Began { planned: self.planned, ended: Vec::new() });
-        }
-        stage.board.tell(BoardMsg::Restarted(name));
-        if !restarted {
-            let failure =
-                Failure::new(FailureKind::ActorDied, format!("the {name} actor died too often, last of: {reason}"));
-            self.end(myself, RunEnd::Failed(failure)).await;
-        }
-    }
-
-    fn is_ledger_dead(&self) -> bool {
-        let status = self.stage.ledger.actor().map(|ledger| ledger.get_status());
-        matches!(status, Some(ActorStatus::Stopping | ActorStatus::Stopped))
+    /// The ledger's death says why it gave no reply, and is heard a moment before or after that; if it is never heard, the run
+    /// ends by the missing reply.
+    fn await_ledger(&mut self, myself: &ActorRef<RunMsg>, failure: Failure) {
+        let silent = tokio::time::sleep(LEDGER_DEATH_HEARD_WITHIN).map(|()| Some(RunMsg::LedgerSilent(failure)));
+        self.silence.get_or_insert_with(|| Errand::run(myself.clone(), silent, RunMsg::ErrandFailed));
     }
 
     /// Lets the ledger write what it has, then ends everything.
@@ -377,6 +370,7 @@ impl RunState {
             return;
         }
         self.errands.clear();
+        self.silence = None;
         // Episodes that are still inside are cut off here; their events are kept and a resume goes on with them.
         self.inside.values().for_each(|episode| episode.kill());
         let _dead_already = self.stage.ledger.ask(self.stage.reply_lost_after(), LedgerMsg::Close).await;
@@ -391,25 +385,4 @@ fn remind_later(stage: &Stage, myself: &ActorRef<RunMsg>) -> Errand {
     let after = Duration::from_millis(stage.limits.remind_after_ms);
     let work = tokio::time::sleep(after).map(|()| Some(RunMsg::Remind));
     Errand::run(myself.clone(), work, RunMsg::ErrandFailed)
-}
-
-async fn start_shared<M: Message>(
-    stage: &Arc<Stage>,
-    role: &SharedRole<M>,
-    address: &Address<M>,
-    root: &ActorCell,
-) -> Result<(), ActorProcessingErr> {
-    let actor = Role::start(role.as_ref(), Arc::clone(stage), root.clone()).await?;
-    address.point_at(actor);
-    Ok(())
-}
-
-async fn restart<M: Message>(
-    within_budget: bool,
-    stage: &Arc<Stage>,
-    role: &SharedRole<M>,
-    address: &Address<M>,
-    root: &ActorCell,
-) -> bool {
-    within_budget && start_shared(stage, role, address, root).await.is_ok()
 }

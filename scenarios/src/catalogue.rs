@@ -82,6 +82,7 @@ const FILES: &[(&str, &str)] = files![
     "power-cut-with-a-reply-under-way",
     "report-told-twice",
     "retriever-dies",
+    "retriever-dies-after-many-episodes",
     "retriever-dies-twice",
     "shared-actor-dies-too-often",
     "slow-durability",

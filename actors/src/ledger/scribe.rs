@@ -1,10 +1,11 @@
 //! What the ledger's writer does, whatever carries it: a batch of appends becomes one transaction, each append is
-//! acknowledged after it and none before, and after a failed write nothing more is acknowledged. It knows neither
-//! threads nor clocks.
+//! acknowledged after it and none before, and after a failed write nothing more is acknowledged. An event whose place is taken is
+//! refused alone: an actor that was killed may have said its last word after its successor was told what there is. It knows
+//! neither threads nor clocks.
 
 use super::{Append, History, LedgerMsg, Store, as_failure};
 use crate::address::Reply;
-use legwork_protocol::failure::Failure;
+use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use ractor::ActorRef;
 
@@ -47,18 +48,25 @@ impl Scribe {
                     batch.push(append);
                     replies.push(reply);
                 }
+                // Before anything is written: whoever is to hear of a failure is known then.
+                Job::Tell(ledger) => self.report_to(ledger),
                 other => after.push(other),
             }
         }
-        let written = self.write(&batch, refused);
-        replies.into_iter().for_each(|reply| reply.send(written.clone()));
+        match self.write(&batch, refused) {
+            Ok(kept) => {
+                for ((reply, append), kept) in replies.into_iter().zip(&batch).zip(kept) {
+                    reply.send(if kept { Ok(()) } else { Err(taken(append)) });
+                }
+            }
+            Err(failure) => replies.into_iter().for_each(|reply| reply.send(Err(failure.clone()))),
+        }
         for job in after {
             match job {
-                Job::Append(..) => {}
+                Job::Append(..) | Job::Tell(..) => {}
                 Job::Recall(episode, scope, reply) => {
                     reply.send(self.store.recall(&episode, scope).map_err(|error| as_failure(&error)));
                 }
-                Job::Tell(ledger) => self.actor = Some(ledger),
                 Job::Close(reply) => return Some(reply),
             }
         }
@@ -70,24 +78,45 @@ impl Scribe {
         self.store.checkpoint();
     }
 
-    fn write(&mut self, batch: &[Box<Append>], refused: Option<Failure>) -> Result<(), Failure> {
+    /// Nothing is written any more, and the actor hears why.
+    pub(super) fn break_by(&mut self, failure: Failure) {
+        tracing::error!(%failure, "the ledger cannot write");
+        if let Some(actor) = &self.actor {
+            let _dead = actor.cast(LedgerMsg::Broken(failure.clone()));
+        }
+        self.broken = Some(failure);
+    }
+
+    fn report_to(&mut self, ledger: ActorRef<LedgerMsg>) {
+        if let Some(failure) = &self.broken {
+            let _dead = ledger.cast(LedgerMsg::Broken(failure.clone()));
+        }
+        self.actor = Some(ledger);
+    }
+
+    /// Of each append whether it was kept.
+    fn write(&mut self, batch: &[Box<Append>], refused: Option<Failure>) -> Result<Vec<bool>, Failure> {
         if let Some(failure) = &self.broken {
             return Err(failure.clone());
         }
         if batch.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let written = match refused {
             Some(failure) => Err(failure),
             None => self.store.append(batch).map_err(|error| as_failure(&error)),
         };
         if let Err(failure) = &written {
-            self.broken = Some(failure.clone());
-            tracing::error!(%failure, "the ledger cannot write");
-            if let Some(actor) = &self.actor {
-                let _dead = actor.cast(LedgerMsg::Broken(failure.clone()));
-            }
+            self.break_by(failure.clone());
         }
         written
     }
+}
+
+fn taken(append: &Append) -> Failure {
+    let Append { episode, scope, seq, .. } = append;
+    let detail = format!(
+        "event {seq} of {scope} of {episode} is kept already, by an actor before this one; recall what there is"
+    );
+    Failure::new(FailureKind::Ledger, detail)
 }

@@ -122,13 +122,14 @@ impl Store {
         Ok(Self { connection, path, episodes, chain, _lock: lock })
     }
 
-    /// Writes a batch as one transaction. Either all of it is durable on return or none of it.
-    pub fn append(&mut self, batch: &[Box<Append>]) -> Result<(), LedgerError> {
+    /// Writes a batch as one transaction. Either all of it is durable on return or none of it; of each append, whether its place
+    /// was free. One whose place is taken is left out: what was kept first stays.
+    pub fn append(&mut self, batch: &[Box<Append>]) -> Result<Vec<bool>, LedgerError> {
         let mut chain = self.chain.clone();
-        write_batch(&mut self.connection, &self.episodes, &mut chain, batch)
+        let kept = write_batch(&mut self.connection, &self.episodes, &mut chain, batch)
             .map_err(|source| LedgerError::sqlite("append", &self.path, source))?;
         self.chain = chain;
-        Ok(())
+        Ok(kept)
     }
 
     /// All events of an episode, or of one scope of it, for a restart within the run.
@@ -221,18 +222,21 @@ fn write_batch(
     episodes: &HashMap<EpisodeKey, i64>,
     chain: &mut Chain,
     batch: &[Box<Append>],
-) -> Result<(), rusqlite::Error> {
+) -> Result<Vec<bool>, rusqlite::Error> {
     let transaction = connection.transaction()?;
+    let mut kept = Vec::with_capacity(batch.len());
     {
         let mut event_row = transaction.prepare_cached(
-            "INSERT INTO events (episode, scope, seq, at_ms, body, effect, link) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO events (episode, scope, seq, at_ms, body, effect, link) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+             ON CONFLICT (episode, scope, seq) DO NOTHING",
         )?;
         let mut record_row = transaction.prepare_cached("INSERT INTO records (episode, body) VALUES (?1, ?2)")?;
         for append in batch {
             let episode = *episodes.get(&append.episode).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             let effect = append.effect.as_ref().map(<[u8; 32]>::as_slice);
-            let link = chain.add(episode, append.scope, append.seq, append.at_ms, &append.body, effect);
-            event_row.execute(params![
+            let mut next = chain.clone();
+            let link = next.add(episode, append.scope, append.seq, append.at_ms, &append.body, effect);
+            let rows = event_row.execute(params![
                 episode,
                 scope_code(append.scope),
                 append.seq,
@@ -241,13 +245,19 @@ fn write_batch(
                 effect,
                 link.as_slice()
             ])?;
+            kept.push(rows > 0);
+            if rows == 0 {
+                continue;
+            }
+            *chain = next;
             if let Some(record) = &append.finished {
                 let body = serde_json::to_string(record).expect("records hold only what JSON can write");
                 record_row.execute(params![episode, body])?;
             }
         }
     }
-    transaction.commit()
+    transaction.commit()?;
+    Ok(kept)
 }
 
 fn read_episodes(connection: &Connection) -> Result<HashMap<EpisodeKey, i64>, rusqlite::Error> {

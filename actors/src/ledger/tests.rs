@@ -100,15 +100,76 @@ fn a_record_changed_dropped_or_added_breaks_the_chain() {
 }
 
 #[test]
-fn the_same_event_twice_is_refused_and_takes_its_batch_with_it() {
+fn an_event_whose_place_is_taken_is_refused_alone_and_what_was_kept_first_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = create(folder.path());
-    store.append(&[append(key(0, "1"), 0, 3)]).unwrap();
-    assert!(store.append(&[append(key(0, "01"), 0, 3), append(key(0, "1"), 0, 3)]).is_err());
-    store.append(&[append(key(0, "1"), 1, 3)]).unwrap();
+    assert_eq!(store.append(&[append(key(0, "1"), 0, 3)]).unwrap(), [true]);
+    let batch = [append(key(0, "01"), 0, 3), append(key(0, "1"), 0, 99), append(key(0, "1"), 1, 3)];
+    assert_eq!(store.append(&batch).unwrap(), [true, false, true]);
     drop(store);
     let reader = LedgerReader::open(folder.path()).unwrap();
-    assert_eq!(reader.verify_chain().unwrap().0, 2, "nothing of the refused batch is there");
+    assert_eq!(reader.verify_chain().unwrap().0, 3, "the chain goes past what was refused");
+    let kept = reader.history(&key(0, "1")).unwrap();
+    assert_eq!(
+        serde_json::to_string(&kept).unwrap().matches("xxx\"").count(),
+        2,
+        "the first of both is there: {kept:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_two_actors_that_say_the_same_event_the_second_is_refused_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = WriterHandle::start(create(folder.path())).unwrap();
+    let say = async |seq| {
+        let (reply, owed) = crate::address::reply();
+        writer.append(append(key(0, "1"), seq, 3), reply).await;
+        owed.await.unwrap()
+    };
+    assert_eq!(say(0).await, Ok(()));
+    let refused = say(0).await.unwrap_err();
+    assert!(refused.kind == FailureKind::Ledger && refused.detail.contains("is kept already"), "{refused}");
+    assert_eq!(say(1).await, Ok(()), "the ledger is not broken by it");
+    writer.close().await;
+}
+
+/// Dies when it hears that the ledger is broken.
+struct Hearer;
+
+impl Actor for Hearer {
+    type Msg = LedgerMsg;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<LedgerMsg>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(&self, _: ActorRef<LedgerMsg>, message: LedgerMsg, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        if let LedgerMsg::Broken(failure) = message { Err(failure.into()) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn the_actor_hears_of_a_failed_write_though_it_is_named_in_the_same_batch_or_later() {
+    for is_named_later in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut scribe = scribe::Scribe::new(create(folder.path()));
+        let (hearer, _join) = Actor::spawn(None, Hearer, ()).await.unwrap();
+        let refusal = Some(Failure::new(FailureKind::Ledger, "full"));
+        let (reply, owed) = crate::address::reply();
+        let mut jobs = vec![scribe::Job::Append(append(key(0, "1"), 0, 3), reply)];
+        let tell = scribe::Job::Tell(hearer.clone());
+        if is_named_later {
+            assert!(scribe.carry_out(&mut jobs, refusal).is_none());
+            assert!(scribe.carry_out(&mut vec![tell], None).is_none());
+        } else {
+            jobs.push(tell);
+            assert!(scribe.carry_out(&mut jobs, refusal).is_none());
+        }
+        assert!(owed.await.unwrap().is_err());
+        hearer.wait(None).await.unwrap();
+    }
 }
 
 #[test]
@@ -119,7 +180,7 @@ fn a_full_disk_is_named_and_what_was_acknowledged_stays() {
     let mut acknowledged = 0;
     let error = loop {
         match store.append(&[append(key(0, "1"), acknowledged, 8_000)]) {
-            Ok(()) => acknowledged += 1,
+            Ok(_) => acknowledged += 1,
             Err(error) => break error,
         }
     };

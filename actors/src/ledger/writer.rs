@@ -8,6 +8,7 @@ use crate::address::Reply;
 use legwork_protocol::failure::{Failure, FailureKind};
 use legwork_protocol::id::{EpisodeKey, Scope};
 use ractor::ActorRef;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -108,9 +109,17 @@ fn write(store: Store, mut queue: mpsc::Receiver<Job>) {
             std::thread::sleep(LINGER);
             join_company(&mut jobs, &mut queue);
         }
-        if let Some(closed) = scribe.carry_out(&mut jobs, None) {
-            scribe.close();
-            return closed.send(());
+        match catch_unwind(AssertUnwindSafe(|| scribe.carry_out(&mut jobs, None))) {
+            Ok(None) => {}
+            Ok(Some(closed)) => {
+                scribe.close();
+                return closed.send(());
+            }
+            // Whoever was in the batch gets no reply, and what comes after is refused by this.
+            Err(_) => {
+                jobs.clear();
+                scribe.break_by(Failure::new(FailureKind::Ledger, "the ledger's writer panicked, as told before this"));
+            }
         }
     }
     scribe.close();

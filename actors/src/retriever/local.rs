@@ -11,6 +11,7 @@ use legwork_protocol::id::DocId;
 use legwork_protocol::retrieval::{Hit, Page, PageRef, SearchAnswer};
 use legwork_retrieval::searcher::{Found, RemoteLists};
 use legwork_retrieval::{Answer, Mode, Query, RetrievalError, Searcher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -142,9 +143,8 @@ fn serve(searcher: &Searcher, queue: &Mutex<mpsc::Receiver<Job>>) {
         answer_batch(searcher, plain);
         for mut job in with_lists {
             let lists = job.lists.take().unwrap_or(Ok(Vec::new()));
-            let answer = searcher.search_with(std::slice::from_ref(&job.query), job.k, lists);
-            let answer =
-                answer.map_err(|error| failure(&error)).and_then(|mut answers| found(searcher, answers.pop(), job.k));
+            let answer = searched(|| searcher.search_with(std::slice::from_ref(&job.query), job.k, lists));
+            let answer = answer.and_then(|mut answers| found(searcher, answers.pop(), job.k));
             let _asker_has_gone = job.reply.send(answer);
         }
     }
@@ -154,7 +154,7 @@ fn serve(searcher: &Searcher, queue: &Mutex<mpsc::Receiver<Job>>) {
 fn answer_batch(searcher: &Searcher, jobs: Vec<Job>) {
     let Some(deepest) = jobs.iter().map(|job| job.k).max() else { return };
     let (queries, asks): (Vec<Query>, Vec<_>) = jobs.into_iter().map(|job| (job.query, (job.k, job.reply))).unzip();
-    match searcher.search(&queries, deepest) {
+    match searched(|| searcher.search(&queries, deepest)) {
         Ok(answers) => {
             for ((k, reply), answer) in asks.into_iter().zip(answers) {
                 let _asker_has_gone = reply.send(found(searcher, Some(answer), k));
@@ -166,7 +166,17 @@ fn answer_batch(searcher: &Searcher, jobs: Vec<Job>) {
                 answer_batch(searcher, vec![Job { query, k, lists: None, reply }]);
             }
         }
-        Err(error) => asks.into_iter().for_each(|(_, reply)| drop(reply.send(Err(failure(&error))))),
+        Err(failure) => asks.into_iter().for_each(|(_, reply)| drop(reply.send(Err(failure.clone())))),
+    }
+}
+
+/// A search that panics is a search that failed: the thread goes on with the next.
+fn searched<T>(search: impl FnOnce() -> Result<T, RetrievalError>) -> Result<T, Failure> {
+    match catch_unwind(AssertUnwindSafe(search)) {
+        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Err(_) => {
+            Err(Failure::new(FailureKind::Retrieval, "the search panicked, as told before this; another query may do"))
+        }
     }
 }
 
@@ -190,4 +200,16 @@ fn found(searcher: &Searcher, answer: Option<Answer>, k: usize) -> Result<Search
 fn failure(error: &RetrievalError) -> Failure {
     let kind = if error.is_unavailable() { FailureKind::Unreachable } else { FailureKind::Retrieval };
     Failure::new(kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_panics_has_failed_and_its_thread_lives_on() {
+        let failed = searched(|| -> Result<(), RetrievalError> { panic!("a query that no index takes") }).unwrap_err();
+        assert!(failed.kind == FailureKind::Retrieval && failed.detail.contains("panicked"), "{failed}");
+        assert_eq!(searched(|| Ok(7)), Ok(7));
+    }
 }
