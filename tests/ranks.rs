@@ -4,13 +4,18 @@
 use crate::program::{Place, Running, err};
 use crate::training::{Came, INCOMPLETE, STEPS, came, furnished, train};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Steps of a run that is killed in its midst: its rows are passed over so often.
 const EPOCHS: u64 = 10;
 
-/// A port that nobody has just now.
+/// A port that nobody has just now, below those that the system gives to whoever asks for any: until it is bound again nobody
+/// else is given it.
 fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 1_000) as u16 * 10;
+    let next = || 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+    std::iter::repeat_with(next).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// One process of a run.

@@ -93,9 +93,9 @@ impl Client {
 fn hasty(deed: &Misbehaviour) -> &'static str {
     match deed {
         Misbehaviour::HangBeforeHeaders | Misbehaviour::EndlessComments { .. } => {
-            "timeout_ms = 80\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n"
+            "timeout_ms = 250\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n"
         }
-        Misbehaviour::HangInStream => "idle_timeout_ms = 40\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
+        Misbehaviour::HangInStream => "idle_timeout_ms = 150\n[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
         _ => "[retries]\ntries_max = 2\nbase_ms = 0\ncap_ms = 0\n",
     }
 }
