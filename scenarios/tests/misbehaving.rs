@@ -143,7 +143,7 @@ fn expected(deed: &Misbehaviour) -> Option<(FailureKind, &'static str, bool)> {
             (FailureKind::Unreachable, "the connection broke before the answer was whole", true)
         }
         Misbehaviour::HangBeforeHeaders | Misbehaviour::EndlessComments { .. } => {
-            (FailureKind::TimedOut, "within 80 ms (`timeout_ms`)", true)
+            (FailureKind::TimedOut, "within 250 ms (`timeout_ms`)", true)
         }
         Misbehaviour::HangInStream => (FailureKind::TimedOut, "(`idle_timeout_ms`)", true),
         Misbehaviour::CutBeforeDone | Misbehaviour::CutInCharacter | Misbehaviour::CutInJson => {

@@ -5,7 +5,7 @@
 
 use super::panel::Level;
 use super::product::{Strided, StridedMut, product};
-use super::rowwise::{exp_and_sum, scale};
+use super::rowwise::{exp_and_sum, greatest, scale};
 use super::team::{Parts, together};
 use crate::batch::{Batch, PAGE_TOKENS, Span};
 use crate::ops::{CacheShape, Heads};
@@ -170,7 +170,7 @@ fn one(
             if visible == 0 {
                 continue;
             }
-            let most = scores.iter().fold(scratch.most[query], |most, score| most.max(*score));
+            let most = greatest(level, scores, scratch.most[query]);
             let kept = (scratch.most[query] - most).exp();
             scratch.mass[query] = scratch.mass[query] * kept + exp_and_sum(level, scores, most);
             if kept != 1.0 {

@@ -82,6 +82,10 @@ at_each_level!(
     exp_and_sum, exp_and_sum_256, exp_and_sum_512, exp_and_sum_of, (x: &mut [f32], most: f32) -> f32
 );
 at_each_level!(
+    /// The greatest of these, or `least`; what is no number does not count.
+    greatest, greatest_256, greatest_512, greatest_of, (x: &[f32], least: f32) -> f32
+);
+at_each_level!(
     /// Turns a head by cosines and sines of its pairs, whose partners are half a head apart.
     rotate_halves, rotate_256, rotate_512, rotate_halves_of, (head: &mut [f32], cos: &[f32], sin: &[f32])
 );
@@ -216,6 +220,19 @@ fn exp_and_sum_of(x: &mut [f32], most: f32) -> f32 {
 }
 
 #[inline(always)]
+fn greatest_of(x: &[f32], least: f32) -> f32 {
+    let greater = |one: f32, other: f32| if other > one { other } else { one };
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [least; LANES];
+    for x in whole {
+        for (lane, x) in lanes.iter_mut().zip(x) {
+            *lane = greater(*lane, *x);
+        }
+    }
+    lanes.into_iter().chain(rest.iter().copied()).fold(least, greater)
+}
+
+#[inline(always)]
 fn rotate_halves_of(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     let (left, right) = head.split_at_mut(head.len() / 2);
     for (((left, right), cos), sin) in left.iter_mut().zip(right).zip(cos).zip(sin) {
@@ -244,15 +261,41 @@ pub(super) fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { value }
 }
 
-/// The sum wraps so that it vectorises where overflow is checked too; it never does for what [`exp`] asks.
+/// Two to a whole power from -126 to 127. Added to 1.5 * 2^23 a whole number stands in the lowest bits, where a conversion to an
+/// integer, which Rust bounds, would be made lane by lane.
 #[inline(always)]
 fn power_of_two(n: f32) -> f32 {
-    f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23)
+    const WHOLE: f32 = 12_582_912.0;
+    f32::from_bits((n + (WHOLE + 127.0)).to_bits() << 23)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_greatest_is_found_wherever_it_stands_and_what_is_no_number_is_passed_over() {
+        let mut x: Vec<f32> = (0..39).map(|i| -(i as f32) - 1.0).collect();
+        for level in Level::available() {
+            assert_eq!(greatest(level, &[], -3.0), -3.0);
+            assert_eq!(greatest(level, &x, 5.0), 5.0);
+            for at in 0..x.len() {
+                let before = std::mem::replace(&mut x[at], 7.5);
+                assert_eq!(greatest(level, &x, f32::NEG_INFINITY), 7.5, "{level:?} {at}");
+                x[at] = f32::NAN;
+                let expected = if at == 0 { -2.0 } else { -1.0 };
+                assert_eq!(greatest(level, &x, f32::NEG_INFINITY), expected, "{level:?} {at}");
+                x[at] = before;
+            }
+        }
+    }
+
+    #[test]
+    fn every_whole_power_of_two_is_exact() {
+        for n in -126..=127 {
+            assert_eq!(power_of_two(n as f32), 2.0_f32.powi(n), "{n}");
+        }
+    }
 
     #[test]
     fn exponentials_are_right_to_two_units_and_have_right_ends() {

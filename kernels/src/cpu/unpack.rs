@@ -72,3 +72,24 @@ fn nibbles(packed: &[u8], out: &mut [f32; BLOCK], value: impl Fn(u8) -> f32) {
         *high = value(byte >> 4);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_number_is_the_same_at_every_level_wherever_a_row_ends() {
+        let all: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        for level in Level::available() {
+            for values in [0_usize, 1, 7, 8, 9, 23, 65_536] {
+                let mut out = vec![0.0; values];
+                unpack(level, Dtype::F16, &all[..2 * values], &mut out);
+                for (bits, value) in out.iter().enumerate() {
+                    let expected = f16::from_bits(bits as u16).to_f32();
+                    let same = value.to_bits() == expected.to_bits() || (value.is_nan() && expected.is_nan());
+                    assert!(same, "{level:?}: {bits:#x} is {value}, expected {expected}");
+                }
+            }
+        }
+    }
+}
