@@ -37,7 +37,10 @@ impl GroupName {
         #[allow(unsafe_code)]
         // SAFETY: looking for a library runs its initialisers, which do nothing that others see.
         if !unsafe { sys::is_culib_present() } {
-            return Err(CardError::Library { library: "libnccl", package: "NCCL or its wheel nvidia-nccl-cu13" });
+            return Err(CardError::Library {
+                library: "libnccl",
+                package: "NCCL under the name libnccl.so (the wheel nvidia-nccl-cu13 has libnccl.so.2: link to it by that name)",
+            });
         }
         result::get_uniqueid().map(Self).map_err(failed("naming a group"))
     }

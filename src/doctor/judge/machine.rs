@@ -122,8 +122,9 @@ pub(super) fn gpu_libraries(seen: &Gpu, has_gpu_code: bool) -> [Finding; 3] {
             "nccl",
             &seen.nccl,
             is_used && seen.devices > 1,
-            "no libnccl.so, by which cards talk to each other: a model cannot be cut over them nor train on several",
-            "install libnccl2, or add the folder of the wheel nvidia-nccl-cu13 to LD_LIBRARY_PATH",
+            "no libnccl.so of just this name, by which cards talk to each other: no model is cut over them or trains on several",
+            "install libnccl-dev, or link libnccl.so to the libnccl.so.2 of the wheel nvidia-nccl-cu13 and add the link's folder to \
+             LD_LIBRARY_PATH",
         ),
     ]
 }

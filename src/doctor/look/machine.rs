@@ -104,7 +104,8 @@ pub(super) fn gpu() -> Gpu {
         libcuda: library(&folders, "libcuda.so"),
         nvrtc: library(&folders, "libnvrtc.so"),
         cublaslt: library(&folders, "libcublasLt.so"),
-        nccl: library(&folders, "libnccl.so"),
+        // It is not looked for by any version, so a `libnccl.so.2` alone is not found.
+        nccl: folders.iter().map(|folder| folder.join("libnccl.so")).find(|path| path.exists()),
     }
 }
 
