@@ -17,6 +17,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out="${1:-runs/recipe-card}"
 model="${MODEL:?MODEL is the folder of a model, such as models/Qwen3-4B}"
 device="${DEVICE:-cuda}" tp="${TP:-4}" dp="${DP:-1}" slots="${BESIDE_SLOTS:-6}" shorter="${SHORTER:-1}"
+if [[ -n "${CORE:-}" && -z "${GATE:-}" || -z "${CORE:-}" && -n "${GATE:-}" ]]; then
+  printf 'CORE and GATE are given both or neither\n' >&2
+  exit 2
+fi
 if [[ -e "$out" ]]; then
   printf '%s is there already; name another folder or remove it\n' "$out" >&2
   exit 2
